@@ -1,20 +1,20 @@
 //! What a runtime asks of the engine that belongs to no type of its own.
 
-use crate::config::Config;
-use crate::local::{self, local};
-use crate::patience::{self, Wait};
+use crate::manager::source::{self, source};
+use crate::program::config::Config;
 use crate::program::program;
-use crate::safe_point;
+use crate::protocols::wait_point::{Look, WaitPoint};
+use crate::regions::safe_point;
 use crate::serve;
 use crate::sizer::TeamSizer;
-use crate::source::{self, source};
-use crate::team::Team;
-use crate::wait_point::{Look, WaitPoint};
+use crate::teams::team::Team;
+use crate::thread::{current, local};
+use crate::waits::patience::{self, Wait};
 
 /// Installs a source of team sizes in the place of the one that the engine would find. False when
 /// one is in use already: call it before the first region.
 pub fn set_team_sizer(sizer: Box<dyn TeamSizer>) -> bool {
-    source::install(sizer, local::ask)
+    source::install(sizer, current::ask)
 }
 
 /// Sets how the engine works; only before anything was used. False when it is too late.

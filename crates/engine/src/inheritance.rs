@@ -2,8 +2,8 @@
 //! (D2), and usual turns.
 //!
 //! A virtual processor may be bound to one processor, or put on one by who wakes it
-//! ([`berth`](crate::berth)), and the kernel hands a thread's mask on to whatever that thread
-//! creates.
+//! ([`berth`](crate::placement::berth)), and the kernel hands a thread's mask on to whatever that
+//! thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
 //! - What it starts otherwise the C library tells nobody of: programs by `posix_spawn`, `system`,
 //!   `popen`, or `vfork` (or `clone`) and exec, and threads. Who starts them does so in
@@ -13,7 +13,7 @@
 //!   the exec calls. Nobody has to know of the `vfork`, which could not be wrapped, since it
 //!   returns twice: its child sets itself right when it becomes a program.
 //!
-//! Turns go the same way: a master that has long ones ([`stint`](crate::local)) gives them up
+//! Turns go the same way: a master that has long ones (`thread/stint.rs`) gives them up
 //! before it starts anything.
 //!
 //! # In a child of `vfork`
@@ -24,11 +24,11 @@
 //! program, which stays: what it has is inherited if it is what the parent has, or what that was
 //! bound to or put on (it may have been squeezed or freed since).
 
-use crate::berth::Held;
-use crate::local::{self, Local, Pin, local};
+use crate::manager::source;
+use crate::placement::berth::Held;
 use crate::program::program;
-use crate::source;
-use crate::vp::Vp;
+use crate::thread::{Local, Pin, current, local};
+use crate::workers::vp::Vp;
 use platform::affinity;
 use platform::mask::{self, Mask};
 
@@ -46,10 +46,10 @@ use platform::mask::{self, Mask};
 /// assert!(status.is_ok_and(|status| status.success()));
 /// ```
 pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
-    if let Some(local) = local::existing() {
+    if let Some(local) = current::existing() {
         local.end_long_turns();
     }
-    let _unbound = local::existing().and_then(|local| Some(Unbound::begin(local, local.vp()?)));
+    let _unbound = current::existing().and_then(|local| Some(Unbound::begin(local, local.vp()?)));
     body()
 }
 
@@ -59,7 +59,7 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
 /// `vfork`.
 pub fn needs_unbound() -> bool {
     // One that has its usual mask may be put somewhere at any time.
-    local::existing().is_some_and(|local| local.vp().is_some() || local.has_long_turns())
+    current::existing().is_some_and(|local| local.vp().is_some() || local.has_long_turns())
 }
 
 /// To be called before the caller (a virtual processor's thread, or a child that it has by `vfork`
@@ -70,14 +70,14 @@ pub fn needs_unbound() -> bool {
 /// Cost: as [`needs_unbound`], and up to four system calls where that says yes. May be called where
 /// that may be; sets errno.
 pub fn before_exec() {
-    if let Some(local) = local::existing().filter(|local| local.has_long_turns()) {
+    if let Some(local) = current::existing().filter(|local| local.has_long_turns()) {
         if local.tid() == mask::current_task() {
             local.end_long_turns();
         } else {
             local.end_childs_long_turns();
         }
     }
-    let Some(vp) = local::own_vp() else { return };
+    let Some(vp) = current::own_vp() else { return };
     if vp.tid() == Some(mask::current_task()) {
         let held = vp.hold();
         if may_be_bound(vp) {

@@ -3,6 +3,29 @@
 //!
 #![doc = include_str!("../README.md")]
 //!
+//! # Modules, from the bottom up
+//! Each uses those in its own line and above it in this list, and none below.
+//! 1. `process`: the process and its forked children; state that each has of its own; panics.
+//! 2. `sizer`: where the size of a team comes from, as a program can say it.
+//! 3. `protocols`: what threads do to the words that they share, with a model for each.
+//! 4. `contention`: what a thread sees of other programs on its processors.
+//! 5. `work`: work as plain data.
+//! 6. `program`: settings, processors, masters and counters of the program.
+//! 7. `placement`: on which processor a worker runs.
+//! 8. `workers`: the workers (virtual processors), and the pool of all.
+//! 9. `manager`: following a processor manager; the source of team sizes.
+//! 10. `waits`: how threads wait.
+//! 11. `thread`: the state of a thread: where it stands, and what it reserved.
+//! 12. `regions`: supply, wake, join and barrier of a region; safe points.
+//! 13. `serve`: what a worker does as long as it lives.
+//! 14. `teams`: teams, and what runs regions on them.
+//! 15. `facade`, `inheritance`, `report`: what a runtime asks of the engine beside that.
+//!
+//! What a lower module needs of an upper one it is given: the pool the life of a worker, by whoever
+//! reserves; the source of team sizes what is around a question to the program's own code
+//! ([`set_team_sizer`]); a wake what goes before it; and the process what a forked child does first
+//! (`process::at_child`). There are no others.
+//!
 //! # Example
 //! ```
 //! use nanothreads_engine::{Member, Team};
@@ -28,108 +51,60 @@
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
-#[doc(hidden)]
-pub mod addresses;
-#[doc(hidden)]
-pub mod arrival;
-#[doc(hidden)]
-pub mod barrier;
-mod berth;
-mod broadcast;
-#[doc(hidden)]
-pub mod captures;
-mod channel;
-#[doc(hidden)]
-pub mod config;
 mod contention;
-#[doc(hidden)]
-pub mod counters;
 mod facade;
-mod following;
-#[doc(hidden)]
-pub mod fork_join;
-#[doc(hidden)]
-pub mod forked;
-#[doc(hidden)]
-pub mod head;
-mod home;
 mod inheritance;
-mod lending;
-#[doc(hidden)]
-pub mod local;
-mod managed;
-mod mask_and_quota;
-mod masters;
-#[doc(hidden)]
-pub mod membership;
-#[doc(hidden)]
-pub mod nearness;
-#[doc(hidden)]
-pub mod numbers;
-#[doc(hidden)]
-pub mod occupant;
-mod offer;
-mod open_ring;
-#[doc(hidden)]
-pub mod panics;
-#[doc(hidden)]
-pub mod patience;
-mod per_process;
-mod placed;
-#[doc(hidden)]
-pub mod placement;
-mod pool;
+mod manager;
+mod placement;
 #[doc(hidden)]
 pub mod process;
 #[doc(hidden)]
 pub mod program;
-mod recall;
+mod protocols;
+mod regions;
 mod report;
-mod reserve;
-#[doc(hidden)]
-pub mod ring;
-#[doc(hidden)]
-pub mod safe_point;
 mod serve;
-mod shares;
 pub mod sizer;
-mod sleeper;
+mod teams;
 #[doc(hidden)]
-pub mod slot;
-#[doc(hidden)]
-pub mod source;
-#[doc(hidden)]
-pub mod split;
-mod station;
-mod statistics;
-mod supply;
-#[doc(hidden)]
-pub mod team;
-#[doc(hidden)]
-pub mod vp;
-#[doc(hidden)]
-pub mod wait_point;
-#[doc(hidden)]
-pub mod waiter;
-mod wishes;
+pub mod thread;
+mod waits;
 #[doc(hidden)]
 pub mod work;
+mod workers;
 
-pub use crate::addresses::{AddressHasher, Addresses};
-pub use crate::barrier::Barrier;
-pub use crate::config::{Config, Supply, Waiting};
+// By one path each for the library beside this crate, wherever they stand here.
+#[doc(hidden)]
+pub use crate::{
+    manager::source,
+    placement::nearness,
+    process::{addresses, forked, panics},
+    program::{config, counters},
+    protocols::{arrival, ring, slot, wait_point},
+    regions::{barrier, fork_join, occupant, safe_point},
+    teams::team,
+    thread as local,
+    thread::{head, membership, split},
+    waits::patience,
+    work::captures,
+    workers::vp,
+};
+
 pub use crate::facade::{
     between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, iteration,
     largest_team, processors, renew_threads, reserve, set_team_sizer, spin_limit, team_limit, wait,
     wait_looking,
 };
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
-pub use crate::managed::Managed;
-pub use crate::offer::{Offer, Refusal, VirtualProcessor, on_each_vp, virtual_processors};
-pub use crate::recall::Recall;
+pub use crate::manager::Managed;
+pub use crate::process::addresses::{AddressHasher, Addresses};
+pub use crate::program::config::{Config, Supply, Waiting};
+pub use crate::program::statistics::Statistics;
+pub use crate::protocols::wait_point::WaitPoint;
+pub use crate::regions::barrier::Barrier;
 pub use crate::report::{report, statistics};
 pub use crate::sizer::TeamSizer;
-pub use crate::statistics::Statistics;
-pub use crate::team::Team;
-pub use crate::wait_point::WaitPoint;
+pub use crate::teams::offer::{Offer, Refusal, VirtualProcessor, on_each_vp, virtual_processors};
+pub use crate::teams::recall::Recall;
+pub use crate::teams::team::Team;
 pub use crate::work::{Member, Work};

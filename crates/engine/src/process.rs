@@ -18,6 +18,12 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+pub mod addresses;
+pub mod forked;
+pub(crate) mod numbers;
+pub mod panics;
+pub(crate) mod per_process;
+
 /// The generation of a process that was not forked from one that had an engine.
 const FIRST: usize = 2;
 

@@ -1,16 +1,22 @@
 //! The program: its settings, the processors that it was started with, its masters, and what its
 //! threads count and see.
 
-use crate::config::Config;
 use crate::contention::Load;
-use crate::counters::Blocks;
-use crate::masters::Masters;
-use crate::numbers::Numbers;
-use crate::per_process::{PerProcess, State};
+use crate::process::numbers::Numbers;
+use crate::process::per_process::{PerProcess, State};
+use crate::program::config::Config;
+use crate::program::counters::Blocks;
+use crate::program::masters::Masters;
 use crate::work::LARGEST;
 use platform::affinity::{self, CpuSet};
 use platform::lock::Once;
 use platform::topology::Topology;
+
+pub mod config;
+pub mod counters;
+pub(crate) mod mask_and_quota;
+pub(crate) mod masters;
+pub(crate) mod statistics;
 
 /// See the module head. On lines of its own: all threads that fork or wait read it, and what the
 /// allocator would put beside it somebody may be writing.

@@ -1,10 +1,10 @@
 //! What the engine did so far, and what each virtual processor is at: for questions why a program
 //! is slow, or does not go on.
 
-use crate::pool::pool;
+use crate::manager::source::source;
 use crate::program::program;
-use crate::source::source;
-use crate::statistics::Statistics;
+use crate::program::statistics::Statistics;
+use crate::workers::pool::pool;
 use std::fmt::Write;
 
 /// What the engine did so far. Cost: a lock, and a few cache lines for each thread.

@@ -1,18 +1,18 @@
-//! What the thread of a virtual processor does as long as it lives: it looks for work, runs it, says
-//! that it is done, and waits.
+//! What the thread of a virtual processor does as long as it lives: it looks for work, runs it,
+//! says that it is done, and waits.
 
-use crate::config::Waiting;
-use crate::fork_join::WAKE;
-use crate::forked;
-use crate::local::{self, Local};
-use crate::membership::{Carrier, Membership};
-use crate::panics::NoUnwinding;
-use crate::patience::{self, Wait};
+use crate::manager::source::{self, source};
+use crate::process::forked;
+use crate::process::panics::NoUnwinding;
+use crate::program::config::Waiting;
 use crate::program::program;
-use crate::source::{self, source};
-use crate::vp::{Progress, Vp};
-use crate::wait_point::{Look, SHORT};
+use crate::protocols::wait_point::{Look, SHORT};
+use crate::regions::fork_join::WAKE;
+use crate::thread::membership::{Carrier, Membership};
+use crate::thread::{Local, current};
+use crate::waits::patience::{self, Wait};
 use crate::work::{Offered, Region, Work, WorkDescriptor};
+use crate::workers::vp::{Progress, Vp};
 use heir::Heir;
 use platform::clock::Ticks;
 use std::cell::Cell;
@@ -30,9 +30,9 @@ fn main(vp: &'static Vp, heir: Option<Heir>) {
     // Its master waits for it.
     let guard = NoUnwinding::enter();
     let (local, mut progress) = begin(vp, heir);
-    // The own line, the team's ring and the open ring, in this order (F5). Cost when nothing is new: a
-    // load for each, of a line in the own cache. The less there is to do between the arrival of a line
-    // and the start of its work, the shorter the region.
+    // The own line, the team's ring and the open ring, in this order (F5). Cost when nothing is
+    // new: a load for each, of a line in the own cache. The less there is to do between the arrival
+    // of a line and the start of its work, the shorter the region.
     loop {
         // SAFETY: - the VP's thread, which is done with what it found before.
         if let Some((number, descriptor)) = unsafe { vp.look_at_line(&mut progress) } {
@@ -84,7 +84,7 @@ fn begin(vp: &'static Vp, heir: Option<Heir>) -> (&'static Local, Progress) {
     let is_heir = heir.is_some();
     let (local, mut progress) = match heir {
         Some(heir) => heir.take_over(),
-        None => (local::adopt(vp), Progress::NONE),
+        None => (current::adopt(vp), Progress::NONE),
     };
     let tid = vp.station().runs();
     local.runs_on(tid);
@@ -139,8 +139,8 @@ fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) 
     }
 }
 
-/// Returns when there is something; what it is, if it was broadcast. While nothing is there, it only
-/// looks whether anything is.
+/// Returns when there is something; what it is, if it was broadcast. While nothing is there, it
+/// only looks whether anything is.
 #[inline(never)]
 fn wait_for_news(vp: &Vp, local: &Local, progress: &Progress) -> Option<Region> {
     local.waiter().safe_point();

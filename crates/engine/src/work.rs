@@ -1,11 +1,13 @@
 //! Work as it is handed from thread to thread: plain data, which the modules that fork, supply and
 //! run share. Where a member stands in it, with its way home, is a [`Membership`].
 //!
-//! [`Membership`]: crate::membership::Membership
+//! [`Membership`]: crate::thread::membership::Membership
 
-use crate::captures::Captures;
-use crate::slot::Slot;
+use crate::protocols::slot::Slot;
+use crate::work::captures::Captures;
 use std::ptr;
+
+pub mod captures;
 
 /// The root of a region, for all that only hand its address on: the thread state knows what it is.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ pub(crate) struct Region {
     pub(crate) root: *const Root,
     pub(crate) size: u32,
     pub(crate) level: u32,
-    /// See [`Membership::crowd`](crate::membership::Membership).
+    /// See [`Membership::crowd`](crate::thread::membership::Membership).
     pub(crate) crowd: u32,
 }
 
@@ -71,8 +73,8 @@ pub struct WorkDescriptor {
     /// Regions around, saturating.
     pub level: u16,
     /// Threads that run at the same time as this one for the same root: see
-    /// [`Membership::crowd`](crate::membership::Membership). Saturating, with [`CARRIED`] beside
-    /// it.
+    /// [`Membership::crowd`](crate::thread::membership::Membership). Saturating, with [`CARRIED`]
+    /// beside it.
     pub crowd: u16,
 }
 

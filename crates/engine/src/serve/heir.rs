@@ -15,12 +15,12 @@
 //! A system that refuses a thread, and a forked child, whose threads cannot end, leave the old
 //! thread where it is.
 
-use crate::local::{self, Local, local};
-use crate::patience;
-use crate::pool;
 use crate::process;
-use crate::vp::{Progress, Vp};
+use crate::thread::{Local, current, local};
+use crate::waits::patience;
 use crate::work::{Member, Offered};
+use crate::workers::pool;
+use crate::workers::vp::{Progress, Vp};
 use std::ptr;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
@@ -46,7 +46,7 @@ impl Heir {
             // An error says that it panicked: the process ends by that.
             let _ = old.join();
         }
-        local::take_over(self.local);
+        current::take_over(self.local);
         (self.local, self.progress)
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn hand_on(
     let heir = Heir { local, progress: *progress, go };
     let start = || vp.start_thread(pool::stack_size(), move || go_on(heir));
     let Ok(own) = vp.station().succeed(start) else { return false };
-    local::let_go();
+    current::let_go();
     // The heir waits for it.
     let _ = done.send(own);
     true

@@ -129,10 +129,14 @@ fn places_in_the_broadcast_ring_are_used_again_only_when_they_are_recorded() {
 fn each_ordering_of_the_lines_is_needed() {
     let joined = "joined before it was done";
     let tags = [("S1", RACE), ("S2", RACE), ("S3", joined), ("S4", joined)];
-    is_needed("two_constructs_are_open_on_the_same_lines", "../engine/src/slot.rs", &tags);
+    is_needed(
+        "two_constructs_are_open_on_the_same_lines",
+        "../engine/src/protocols/slot.rs",
+        &tags,
+    );
     is_needed(
         "places_on_the_lines_are_used_again_only_when_they_are_recorded",
-        "../engine/src/slot.rs",
+        "../engine/src/protocols/slot.rs",
         &tags,
     );
 }
@@ -145,8 +149,8 @@ fn each_ordering_of_the_broadcast_ring_is_needed() {
         "places_in_the_broadcast_ring_are_used_again_only_when_they_are_recorded",
     ];
     for model in models {
-        is_needed(model, "../engine/src/ring.rs", &[("B3", lost), ("B4", lost)]);
-        is_needed(model, "../engine/src/arrival.rs", &[("A1", joined), ("A2", joined)]);
+        is_needed(model, "../engine/src/protocols/ring.rs", &[("B3", lost), ("B4", lost)]);
+        is_needed(model, "../engine/src/protocols/arrival.rs", &[("A1", joined), ("A2", joined)]);
     }
 }
 

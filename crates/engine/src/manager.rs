@@ -1,0 +1,353 @@
+//! How a program follows a processor manager: who sits where, what it asks for and gives back, and
+//! whom its threads help.
+//!
+//! # Seats (`managed/seats.rs`)
+//! The manager speaks of virtual processors 0, 1, 2, ... of a program, and gives a processor to
+//! each of the first ones. *Seat* i is where it says that number i shall run. The master has seat
+//! 0; thread i of its teams has seat i (D3): a VP that was created under another number changes
+//! seats with who has it. A seat beyond the grant is everywhere in the grant. With several masters
+//! nobody knows whose thread i runs when: they share the number of processors
+//! ([`shares`](crate::protocols::shares), D6), and every VP may run on all that are granted. A
+//! place of its own for each would have to change with what each fork takes, and moving a thread
+//! that is awake costs more than most regions.
+//!
+//! # Where a thread changes its place (D1)
+//! A new grant has a new epoch. Threads look for one at *safe points* only
+//! ([`safe_point`](crate::regions::safe_point)): where they wait, between two pieces of work, and
+//! the master at each fork.
+//! - P1 The VP binds itself to its new place ([`Managed::at_safe_point`],
+//!   [`Managed::between_pieces`]). A VP that was asked thereby leaves the processor that was taken;
+//!   in a team that is too large now it waits by yields.
+//! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a
+//!   running thread's migration costs; and it moves itself to seat 0, by binding itself there and
+//!   at once to its own mask again: it is never *kept* anywhere (D2), and what it forks with
+//!   another process inherits its mask.
+//! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all VPs their
+//!   mask back: a region that is out does not have to come to a safe point (D5).
+//!
+//! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2,
+//!   when the kernel has taken it elsewhere while it let the others have their turn: it is bound
+//!   nowhere, and the kernel's balance of load takes who only waits to where fewer wait. There sits
+//!   a stranger, or another program's team, and has the processor for a time slice at each of the
+//!   master's turns; left there it stayed for some 30 ms, ten times a second (`cargo xtask real`,
+//!   `hist` beside a hog: 1.42 times one thread's time; 1.26 with P4 at every fork, too). Who is
+//!   moved while it computes stays: members that wait for each other in the program's own code are
+//!   better off on two processors, whoever else is there (`cargo xtask flip flags`: 27 times as
+//!   many rounds in a second).
+//!
+//! P1 to P3 may meet on one VP: see [`following`].
+//!
+//! # Measuring (`managed/analyzer.rs`)
+//! See there.
+//!
+//! # Passing processors to other programs of a domain (`managed/air.rs`)
+//! See there.
+//!
+//! # Asking and giving back ([`wishes`](crate::protocols::wishes)) and helping (`managed/help.rs`)
+//! See there.
+//!
+//! # Papers
+//! P2 sections 3.1 to 3.3 and 5.2, Figures 3 and 4 (M3, M5 to M7, M9, M10). There a VP that is
+//! asked suspends itself, and work that was preempted waits for a processor; here teams keep their
+//! threads (D15), so that a thread without a processor of its own shares those of its program, and
+//! whoever waits gives way to it.
+
+use crate::placement::following;
+use crate::program::mask_and_quota::MaskAndQuota;
+use crate::program::program;
+use crate::protocols::wishes::Wishes;
+use crate::sizer::{Lease, Seal, TeamSizer};
+use crate::workers::vp::Vp;
+use air::Desk;
+use analyzer::{Advice, Analyzer};
+use arena::client::{Client, ConnectError};
+use arena::domain::Domain;
+use arena::layout::VpState;
+use help::Help;
+use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::clock::{Ticks, monotonic_ns};
+use platform::lock::Mutex;
+use std::any::Any;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+mod air;
+mod analyzer;
+mod help;
+mod seats;
+mod sitter;
+pub mod source;
+
+pub(crate) use seats::let_go;
+pub(crate) use sitter::Sitter;
+
+/// Regions between two looks whether the policy wants to know what processors bring.
+const UNASKED: u32 = 64;
+
+/// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs
+/// on).
+#[derive(Debug)]
+pub struct Managed {
+    desk: Desk,
+    alone: MaskAndQuota,
+    wishes: Wishes,
+    help: Help,
+    /// Regions for which the analyzer rests still. Writer: the only master.
+    rest: AtomicU32,
+    /// Outermost regions forked, by and by. Writer: as above, beside it, at each fork.
+    forks: AtomicU32,
+    analyzer: Mutex<Analyzer>,
+}
+
+/// Where a seat is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On one processor.
+    On(CpuId),
+    /// Anywhere on these.
+    Among(CpuSet),
+    /// Wherever the program may run.
+    Anywhere,
+}
+
+impl Managed {
+    /// A sizer that follows `client`.
+    pub fn new(client: Client) -> Self {
+        client.on_loss(seats::stand_up);
+        Self {
+            desk: Desk::new(client),
+            alone: MaskAndQuota::of_program(),
+            wishes: Wishes::default(),
+            help: Help::default(),
+            rest: AtomicU32::new(0),
+            forks: AtomicU32::new(0),
+            analyzer: Mutex::new(Analyzer::new()),
+        }
+    }
+
+    /// The same in the domain of that manager, in which programs pass processors to each other: one
+    /// that it has no work for goes to another program directly, and one that comes is used before
+    /// the next grant says so.
+    #[must_use]
+    pub fn in_domain(self, domain: Domain) -> Self {
+        self.desk.join(domain, self.client().registrations());
+        self
+    }
+
+    /// That manager has a domain, and did not let the program in for this reason: one that did not
+    /// answer in time is asked again.
+    pub(crate) fn outside_domain(self, error: &ConnectError) -> Self {
+        self.desk.is_left_out(error);
+        self
+    }
+
+    /// Has `call` called when another manager took the program in.
+    pub(crate) fn on_return(&self, call: fn()) {
+        self.client().on_return(call);
+    }
+
+    /// Another manager took the program in: joins its domain, if it has one.
+    pub(crate) fn comes_back(&self) {
+        self.desk.comes_back();
+    }
+
+    #[inline]
+    pub(super) fn client(&self) -> &Client {
+        &self.desk.client
+    }
+
+    /// True where the manager lets several programs take turns on the program's processor.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.client().is_alive() && self.client().grant().shared
+    }
+
+    /// True where it lets the program take turns with others on one processor.
+    #[inline]
+    pub(crate) fn has_one_in_turn(&self) -> bool {
+        let grant = self.client().grant();
+        grant.shared && grant.processors == 1 && self.client().is_alive()
+    }
+
+    /// A master forks the outermost region `region`, which could use `wanted` processors. Returns
+    /// how many it may have at most, whatever is granted. Cost in most cases: two loads and a
+    /// store.
+    #[inline]
+    pub(crate) fn at_fork(&self, wanted: usize, region: usize) -> usize {
+        if self.wishes.are_down() {
+            self.wishes.rise(&self.desk, wanted);
+        }
+        // ORDERING: Relaxed, all of `forks` and `rest` - hints: whether it forks, and for how long
+        // not to look. With several masters a count is lost.
+        self.forks.store(self.forks.load(Relaxed).wrapping_add(1), Relaxed);
+        let rest = self.rest.load(Relaxed);
+        if rest > 0 {
+            self.rest.store(rest - 1, Relaxed);
+            return usize::MAX;
+        }
+        self.analyze(|analyzer| analyzer.forks(region, monotonic_ns))
+    }
+
+    /// The outermost region has `size` threads, more than one.
+    #[inline]
+    pub(crate) fn forked(&self, size: u32) {
+        // ORDERING: Relaxed - as in `at_fork`.
+        if self.rest.load(Relaxed) == 0
+            && let Ok(mut analyzer) = self.analyzer.try_lock()
+        {
+            analyzer.forked(size);
+        }
+    }
+
+    /// An iteration of the program's outer loop begins: the calling thread, outside regions, says
+    /// so.
+    pub(crate) fn iteration_begins(&self) {
+        // ORDERING: Relaxed - as in `at_fork`.
+        if self.rest.load(Relaxed) == 0 {
+            self.analyze(|analyzer| analyzer.is_told(monotonic_ns()));
+        }
+    }
+
+    /// Asks the analyzer, where there is something to analyze: one master, which has processors of
+    /// its own, under a policy that decides by what is reported.
+    fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
+        if !self.client().wants_reports() {
+            // ORDERING: Relaxed - as in `at_fork`.
+            self.rest.store(UNASKED, Relaxed);
+            return usize::MAX;
+        }
+        let grant = self.client().grant();
+        if !self.client().is_alive()
+            || grant.processors <= analyzer::BASE
+            || !program().masters().are_one()
+        {
+            return usize::MAX;
+        }
+        // Held by another master, which came this moment: nothing is measured then.
+        let Ok(mut analyzer) = self.analyzer.try_lock() else { return usize::MAX };
+        let advice = ask(&mut analyzer);
+        drop(analyzer);
+        // ORDERING: Relaxed - as in `at_fork`.
+        self.rest.store(advice.rest, Relaxed);
+        if let Some(measured) = advice.report {
+            measured.send(self.client());
+        }
+        advice.most.map_or(usize::MAX, |most| most as usize)
+    }
+
+    /// Where a thread waits: it follows a new grant, and helps who has no processor. `vp`: the
+    /// calling thread, unless it is the program's. Cost when nothing is new: a few loads.
+    #[inline]
+    pub(crate) fn at_safe_point(&self, vp: Option<&'static Vp>) {
+        if let Some(vp) = vp
+            && !vp.following().is(self.epoch())
+        {
+            self.follow(vp);
+        }
+        if self.client().preempted() > 0 {
+            self.help.somebody(self, vp);
+        }
+    }
+
+    /// The calling thread is between two pieces of its work ([`crate::regions::safe_point`]).
+    #[inline]
+    pub(crate) fn between_pieces(&self, sitter: &Sitter) {
+        let epoch = self.desk.epoch();
+        if sitter.worked_under().replace(epoch) != epoch {
+            self.goes_on(sitter);
+        }
+    }
+
+    /// An idle VP looked before it sleeps and found nothing.
+    #[cold]
+    pub(crate) fn falls_asleep(&self, vp: &Vp) {
+        self.client().set_vp_state(vp.seat(), VpState::Parked);
+    }
+
+    /// It has found nothing for `idle` ticks. Returns after which time it should say so again,
+    /// while it sleeps.
+    #[cold]
+    pub(crate) fn idles(&self, vp: &Vp, idle: u64) -> Option<Duration> {
+        if !self.client().is_alive() {
+            return None;
+        }
+        let idle_us = idle / Ticks::about_us(1).max(1);
+        // ORDERING: Relaxed - as in `at_fork`.
+        let (forks, lease) = (self.forks.load(Relaxed), self.lease());
+        let again = if program().masters().are_one() {
+            self.wishes.lower(&self.desk, vp.seat(), lease, idle_us, forks)
+        } else {
+            let shares = program().masters().shares();
+            shares.look_around(None);
+            self.wishes.lower_beside_others(&self.desk, lease, idle_us, forks, shares.busy())
+        };
+        again.map(Duration::from_micros)
+    }
+
+    /// It found something.
+    #[cold]
+    pub(crate) fn is_awake(&self, vp: &Vp) {
+        self.client().set_vp_state(vp.seat(), VpState::Running);
+        if self.wishes.are_down() {
+            self.wishes.rise(&self.desk, 0);
+        }
+    }
+}
+
+impl TeamSizer for Managed {
+    #[inline]
+    fn limit(&self) -> usize {
+        if self.client().is_alive() { self.desk.processors() } else { self.alone.limit() }
+    }
+
+    fn request(&self, wanted: usize) {
+        if self.client().is_alive() {
+            self.wishes.ask(&self.desk, wanted);
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        if !self.client().is_alive() {
+            Lease::Unmanaged
+        } else if self.client().grant().dedicated {
+            Lease::Dedicated
+        } else {
+            Lease::Wanted
+        }
+    }
+
+    /// The death of the manager is a change, too, what is in the air, and that the program has
+    /// other masters than one (the seats).
+    #[inline]
+    fn epoch(&self) -> u32 {
+        if self.client().is_alive() {
+            self.desk.epoch() << 2 | u32::from(program().masters().are_one()) << 1 | 1
+        } else {
+            following::NONE
+        }
+    }
+
+    fn processors(&self) -> Option<CpuSet> {
+        self.client().is_alive().then(|| self.desk.cpus())
+    }
+
+    fn enlist(&self, index: usize, tid: Tid) {
+        self.client().enlist_vp(index, tid);
+    }
+
+    fn refresh(&self) {
+        self.alone.refresh();
+    }
+
+    /// The child does not have the manager's areas.
+    fn survives_fork(&self) -> bool {
+        false
+    }
+
+    fn forks_nothing(&self, _: Seal) -> bool {
+        true
+    }
+
+    fn managed(&self, _: Seal) -> Option<&dyn Any> {
+        Some(self)
+    }
+}

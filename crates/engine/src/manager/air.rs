@@ -1,0 +1,300 @@
+//! What is in the air: processors that programs of a domain passed to each other and that no grant
+//! names yet (M6).
+//!
+//! # Protocol (with [`arena::domain`], where a manager has a domain)
+//! 1. *Give.* A VP that would give its processor back ([`wishes`](crate::protocols::wishes), W1)
+//!    passes it to the first other program that wants one, and says so to the manager. Where none
+//!    of the domain does, it gives it back.
+//! 2. *Count.* Until the manager has booked that, the giver counts the processor out of its grant,
+//!    the receiver into its own: their next teams are smaller and larger ([`Desk::processors`]).
+//! 3. *Sit.* The seats behind the grant have the processors that came, in the order of their
+//!    numbers; a seat whose processor was passed is everywhere in what is left
+//!    ([`Desk::cpu_of_seat`]).
+//! 4. *Move.* What is in the air is a part of the epoch: who follows another one goes where the new
+//!    one puts it, at its next safe point or at its master's fork, as with a new grant.
+//!
+//! Nobody is woken: who sleeps has nothing to run, and the fork that has something for it wakes it.
+//!
+//! # Invariants
+//! - A-I1 The air is looked at before the grant. A processor that is booked is in one of them at
+//!   least (D5 there); who finds it in both counts it once.
+//! - A-I2 An epoch does not come back: it is the sum of two numbers that only grow.
+//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: its area is
+//!   nobody's. The watcher's thread joins the next manager's domain, if it has one
+//!   ([`Desk::comes_back`]); from then on what is in its area counts. A manager that does not
+//!   answer in time is asked again later, some times ([`Client::return_again`]).
+//!
+//! # Races
+//! *Two changes, one look.* A processor comes and lands between two looks of everybody: the epoch
+//! of the grant has changed if it is ours, and nothing has if it is not.
+//! *Two looks, in another order.* A looks and finds 3, B looks and finds it landed and notes that,
+//! A notes 3: an epoch too many, and the next look notes the truth under another one.
+//!
+//! # Orderings
+//! `changes`, `is_busy`: Relaxed. Written under the lock of `seen`; who misses one finds it at the
+//! next look. `registration`: written (Release) behind the joining, read (Acquire) before the area
+//! is looked at.
+//!
+//! # Papers
+//! P2 section 3.3 (M6). There the processor itself begins to run the other program's work; here it
+//! is a number, and the threads that run there are the other program's own (D3).
+
+use crate::program::program;
+use crate::protocols::wishes::{ANSWER, Asks};
+use arena::client::{Client, ConnectError};
+use arena::domain::Domain;
+use platform::affinity::{CpuId, CpuSet};
+use platform::clock::Ticks;
+use platform::lock::{Mutex, Once};
+use platform::message::say;
+use std::sync::PoisonError;
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::Duration;
+
+/// How long a manager may take to let the program into its domain.
+const JOINING: Duration = Duration::from_millis(500);
+
+/// What it means for a program to be in no domain.
+const BY_MANAGER: &str = "processors are passed on by the manager only";
+
+/// The program's end of its manager, and of the domain where there is one.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) client: Client,
+    air: Once<Air>,
+}
+
+#[derive(Debug)]
+struct Air {
+    domain: Domain,
+    /// The registration under which it was joined (A-I3).
+    registration: AtomicU32,
+    /// What was seen last.
+    seen: Mutex<Flights>,
+    /// That was something.
+    is_busy: AtomicBool,
+    /// How often that was something else than before.
+    changes: AtomicU32,
+}
+
+/// Processors in the air.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Flights {
+    coming: Vec<CpuId>,
+    passed: Vec<CpuId>,
+}
+
+/// The grant with what is in the air.
+#[derive(Debug)]
+struct Held {
+    /// Processors that are granted.
+    granted: usize,
+    /// Those that may be used.
+    cpus: CpuSet,
+    /// Of these, who came; the seats behind the grant have them.
+    came: CpuSet,
+    passed: CpuSet,
+}
+
+impl Air {
+    /// What is in the air, and notes whether that is something new. Cost while nothing is: some
+    /// loads.
+    fn look(&self, client: &Client) -> Option<Flights> {
+        let now = if self.is_current(client) {
+            Flights { coming: self.domain.coming(), passed: self.domain.passed() }
+        } else {
+            Flights::default()
+        };
+        let is_busy = now != Flights::default();
+        // ORDERING: Relaxed - see the module head.
+        if !is_busy && !self.is_busy.load(Relaxed) {
+            return None;
+        }
+        // What it protects is whole at every point where a panic could leave it.
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen != now {
+            seen.clone_from(&now);
+            // ORDERING: Relaxed, both - see the module head.
+            self.is_busy.store(is_busy, Relaxed);
+            self.changes.fetch_add(1, Relaxed);
+        }
+        is_busy.then_some(now)
+    }
+
+    fn is_current(&self, client: &Client) -> bool {
+        // ORDERING: Acquire - see the module head.
+        client.is_alive() && client.registrations() == self.registration.load(Acquire)
+    }
+}
+
+impl Held {
+    /// `None`: a processor in turn with others, or a grant that binds nothing; the manager has to
+    /// say what follows from a pass.
+    fn of(client: &Client, flights: &Flights) -> Option<Self> {
+        let (grant, cpus) = client.grant_with_cpus();
+        if grant.shared || cpus.is_empty() {
+            return None;
+        }
+        // A program that was started inside a narrower mask stays inside it.
+        let mask = program().mask();
+        let is_new = |cpu: &CpuId| !cpus.contains(*cpu) && mask.contains(*cpu);
+        let came: CpuSet = flights.coming.iter().copied().filter(is_new).collect();
+        let passed: CpuSet = flights.passed.iter().copied().collect();
+        let left = cpus.difference(&passed);
+        Some(Self { granted: grant.processors as usize, cpus: left.union(&came), came, passed })
+    }
+}
+
+impl Desk {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, air: Once::new() }
+    }
+
+    /// The client has joined `domain` under its registration with that number. The first one
+    /// counts.
+    pub(super) fn join(&self, domain: Domain, registration: u32) {
+        self.air.get_or_init(|| Air {
+            domain,
+            registration: AtomicU32::new(registration),
+            seen: Mutex::default(),
+            is_busy: AtomicBool::new(false),
+            changes: AtomicU32::new(0),
+        });
+    }
+
+    /// Another manager took the program in, or it is time to ask again: joins the domain, if there
+    /// is one. On the watcher's thread; waits for the manager.
+    pub(super) fn comes_back(&self) {
+        let client = &self.client;
+        if !client.has_domain() {
+            return;
+        }
+        // Before it joins: should this manager be gone by then, too, the watcher comes again.
+        let registration = client.registrations();
+        let joined = match self.air.get() {
+            None => client.join_domain(JOINING).map(|domain| self.join(domain, registration)),
+            // It is in: nothing is to be joined again.
+            Some(air) if air.is_current(client) => Ok(()),
+            // ORDERING: Release - see the module head.
+            Some(air) => client
+                .join_domain_again(&air.domain, JOINING)
+                .map(|()| air.registration.store(registration, Release)),
+        };
+        match joined {
+            Ok(()) => {}
+            // It was busy, or was stopped for a while.
+            Err(ConnectError::Silent { .. }) => client.return_again(),
+            Err(error) => say(format_args!("nanos: {error}; {BY_MANAGER}")),
+        }
+    }
+
+    /// The manager did not let the program into its domain when that began.
+    pub(super) fn is_left_out(&self, error: &ConnectError) {
+        say(format_args!("nanos: {error}; {BY_MANAGER}"));
+        if matches!(error, ConnectError::Silent { .. }) {
+            self.client.return_again();
+        }
+    }
+
+    fn held(&self) -> Option<Held> {
+        let flights = self.air.get()?.look(&self.client)?;
+        Held::of(&self.client, &flights)
+    }
+
+    /// How many processors a region may use now. Cost without a domain: a load, and a look at what
+    /// was loaded with it.
+    #[inline]
+    pub(super) fn processors(&self) -> usize {
+        if self.air.get().is_some()
+            && let Some(held) = self.held()
+        {
+            return held.cpus.len().max(1);
+        }
+        self.client.grant().processors as usize
+    }
+
+    /// Which these are; none of a grant that binds nothing.
+    pub(super) fn cpus(&self) -> CpuSet {
+        self.held()
+            .map(|held| held.cpus)
+            .filter(|cpus| !cpus.is_empty())
+            .unwrap_or_else(|| self.client.cpus())
+    }
+
+    /// The processor of seat `seat`, if it has one of its own.
+    pub(super) fn cpu_of_seat(&self, seat: usize) -> Option<CpuId> {
+        let held = self.held();
+        let granted = self.client.vp(seat).0;
+        let Some(held) = held else { return granted };
+        match granted {
+            Some(cpu) => Some(cpu).filter(|cpu| !held.passed.contains(*cpu)),
+            None => held.came.iter().nth(seat.checked_sub(held.granted)?),
+        }
+    }
+
+    /// Changes whenever what the program has may have changed. Cost without a domain: as
+    /// [`Desk::processors`].
+    #[inline]
+    pub(super) fn epoch(&self) -> u32 {
+        let changes = match self.air.get() {
+            None => 0,
+            Some(air) => {
+                air.look(&self.client);
+                // ORDERING: Relaxed - see the module head.
+                air.changes.load(Relaxed)
+            }
+        };
+        self.client.grant().epoch.wrapping_add(changes)
+    }
+
+    /// Step 1; false where nobody of the domain wants a processor. A program's last one, and what
+    /// is not its own, are not its to give.
+    fn pass(&self, cpu: CpuId) -> bool {
+        let Some(air) = self.air.get().filter(|air| air.is_current(&self.client)) else {
+            return false;
+        };
+        let (grant, cpus) = self.client.grant_with_cpus();
+        let is_own = cpus.contains(cpu) && cpus.len() > 1 && !grant.shared;
+        is_own && self.client.pass(&air.domain, cpu)
+    }
+}
+
+impl Asks for Desk {
+    fn request(&self, processors: u32) {
+        self.client.request(processors);
+    }
+
+    fn request_for_now(&self, processors: u32) {
+        self.client.request_for_now(processors);
+    }
+
+    fn release(&self, cpu: CpuId) {
+        if !self.pass(cpu) {
+            self.client.release(cpu);
+        }
+    }
+
+    fn resume(&self) {
+        self.client.resume();
+    }
+
+    fn cpu_of(&self, seat: usize) -> Option<CpuId> {
+        self.cpu_of_seat(seat)
+    }
+
+    fn granted(&self) -> u32 {
+        self.client.grant().processors
+    }
+
+    fn await_grant(&self, processors: u32) {
+        let begin = Ticks::now();
+        let client = &self.client;
+        let has_less = || client.grant().processors < processors && client.is_alive();
+        while has_less() && begin.elapsed_ticks() < Ticks::about_us(ANSWER) {
+            platform::sync::pause();
+        }
+    }
+}

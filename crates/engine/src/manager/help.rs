@@ -1,0 +1,61 @@
+//! Handing a processor over to work that lost its own (M5).
+//!
+//! # Protocol
+//! 1. The manager squeezed a VP that did not come to a safe point: it runs on, somewhere on what
+//!    the program keeps, in turn with whoever runs there, and the manager's verdict on its seat
+//!    says so.
+//! 2. A thread of the program that waits, and has a processor, finds `preempted` above 0 (one load)
+//!    and takes the first such VP that nobody has helped in this epoch: it binds it to the own
+//!    processor, and goes on waiting, which there means to yield, and then to sleep. "No time will
+//!    be lost waiting for a synchronisation with a preempted processor."
+//! 3. The helped VP comes to a safe point in its own time, where it finds the epoch that it does
+//!    not follow, and takes its own place again.
+//!
+//! # Races
+//! A and B (two that wait) want to help the same VP: its mark is a swap, and one of them goes on to
+//! the next VP. A helps while the manager takes A's processor: the helped VP is on a processor that
+//! is another's, and not for longer than a squeezed one may be: the manager finds it there when the
+//! grace is over.
+
+use super::Managed;
+use crate::placement::following;
+use crate::sizer::TeamSizer;
+use crate::workers::pool::pool;
+use crate::workers::vp::Vp;
+use arena::layout::Verdict;
+use platform::affinity::{CpuSet, current_cpu};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// See the module head.
+#[derive(Debug, Default)]
+pub(super) struct Help {
+    /// Epoch and number of squeezed VPs for which nobody was found any more: not looked for again.
+    done: AtomicU64,
+}
+
+impl Help {
+    /// Step 2, for the calling thread: `helper`, or a master.
+    #[cold]
+    pub(super) fn somebody(&self, managed: &Managed, helper: Option<&'static Vp>) {
+        let epoch = managed.epoch();
+        let key = u64::from(epoch) << 32 | u64::from(managed.client().preempted());
+        // ORDERING: Relaxed - a hint: another look finds the same.
+        if epoch == following::NONE || self.done.load(Relaxed) == key {
+            return;
+        }
+        // A VP without a seat in the grant has no processor to hand over.
+        let Some(cpu) = helper.map_or_else(|| Some(current_cpu()), |helper| helper.cpu()) else {
+            return;
+        };
+        let is_squeezed = |vp: &Vp| managed.client().vp(vp.seat()).1 == Verdict::Squeezed;
+        let all = pool().all();
+        let mut others =
+            all.iter().copied().filter(|vp| helper.is_none_or(|helper| !std::ptr::eq(*vp, helper)));
+        match others.find(|vp| is_squeezed(vp) && !vp.may_sleep() && vp.take_help(epoch)) {
+            Some(vp) => {
+                vp.following().put_elsewhere(|| vp.bind(&CpuSet::single(cpu)));
+            }
+            None => self.done.store(key, Relaxed),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Which thread has which seat, and putting it there.
+
+use super::{Managed, Place, Sitter};
+use crate::program::program;
+use crate::sizer::TeamSizer;
+use crate::workers::binding;
+use crate::workers::pool::pool;
+use crate::workers::vp::Vp;
+use platform::affinity::{self, CpuSet, Tid, current_cpu};
+use platform::clock::Ticks;
+
+/// The least time between two moves of a master by itself, in us: each takes three system calls, in
+/// which who changes its mask from outside is not heard.
+const SEAT_US: u64 = 1_000;
+/// The thread of a place that names none.
+const NOBODY: Tid = Tid(0);
+
+impl Managed {
+    /// Where the manager means seat `seat` to be.
+    pub(crate) fn place_of(&self, seat: usize) -> Place {
+        if !self.client().is_alive() {
+            return Place::Anywhere;
+        }
+        // A program that was started inside a narrower mask stays inside it.
+        let mask = program().mask();
+        let own = if program().masters().are_one() { self.desk.cpu_of_seat(seat) } else { None };
+        if let Some(cpu) = own.filter(|cpu| mask.contains(*cpu)) {
+            return Place::On(cpu);
+        }
+        let asked = self.desk.cpus();
+        let granted = asked.intersection(mask);
+        if granted.is_empty() {
+            binding::say_no_overlap(&asked);
+            return Place::Anywhere;
+        }
+        Place::Among(granted)
+    }
+
+    /// P1 and P2: binds `vp` to where its seat is now. By itself, or by its master while it has no
+    ///    work.
+    #[cold]
+    pub(super) fn follow(&self, vp: &Vp) {
+        if !vp.can_be_bound() {
+            // Its creator is about to put it somewhere: at a later look.
+            return;
+        }
+        vp.following().follow(self.epoch(), || match self.place_of(vp.seat()) {
+            Place::On(cpu) => vp.bind(&CpuSet::single(cpu)),
+            Place::Among(cpus) => vp.bind(&cpus),
+            Place::Anywhere => vp.unbind(),
+        });
+    }
+
+    /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits
+    ///     down, as at a fork.
+    #[cold]
+    pub(super) fn goes_on(&self, sitter: &Sitter) {
+        match sitter.vp() {
+            Some(vp) if !vp.following().is(self.epoch()) => self.follow(vp),
+            Some(_) => {}
+            None if program().masters().are_one() => {
+                self.sit_down(sitter);
+            }
+            None => {}
+        }
+    }
+
+    /// The manager binds `vp`, whose thread calls, no more: it is to have another mask than the
+    /// grant's for a moment. What the manager read before, it may still do.
+    pub(crate) fn spare(&self, vp: &Vp) {
+        let _changing = program().masters().changing_seats();
+        self.client().publish_vp(vp.seat(), NOBODY);
+    }
+
+    /// The manager may bind `vp` again, which goes where the grant in force puts it: a squeeze may
+    /// have passed it by.
+    pub(crate) fn spare_no_more(&self, sitter: &Sitter, vp: &Vp) {
+        let changing = program().masters().changing_seats();
+        self.client().publish_vp(vp.seat(), vp.tid().unwrap_or(NOBODY));
+        drop(changing);
+        self.goes_on(sitter);
+    }
+
+    /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those
+    /// that are awake follow by themselves. `sitter`: the master.
+    pub(crate) fn arrange(&self, members: &[&'static Vp], sitter: &Sitter) {
+        if program().masters().are_one() {
+            let changing = program().masters().changing_seats();
+            for (vp, seat) in members.iter().zip(1..) {
+                if vp.seat() != seat {
+                    self.change_seats(vp, seat);
+                }
+            }
+            drop(changing);
+            self.sit_down(sitter);
+        }
+        let epoch = self.epoch();
+        for vp in members.iter().filter(|vp| !vp.following().is(epoch) && vp.may_sleep()) {
+            self.follow(vp);
+        }
+    }
+
+    /// Gives `vp` seat `seat`, and who has it the seat of `vp`.
+    fn change_seats(&self, vp: &Vp, seat: usize) {
+        let occupant = pool().all().iter().copied().find(|other| other.seat() == seat);
+        let before = vp.seat();
+        for (vp, seat) in [(Some(vp), seat), (occupant, before)] {
+            let Some(vp) = vp else { continue };
+            vp.following().put_elsewhere(|| vp.set_seat(seat));
+            // A thread that did not begin yet publishes itself.
+            if let Some(tid) = vp.tid() {
+                self.client().publish_vp(seat, tid);
+            }
+        }
+    }
+
+    /// True when the calling thread, a master, is where it sat down. Cost: two loads, and the
+    /// question where it runs.
+    #[inline]
+    pub(crate) fn sits(&self, sitter: &Sitter) -> bool {
+        // A VP is bound.
+        sitter.vp().is_none() && sitter.seat().get() == Some(current_cpu())
+    }
+
+    /// P4: behind a turn of the others. `sat`: it was on its seat before. True when it is not any
+    ///     more, and went back.
+    #[inline]
+    pub(crate) fn sits_down_again(&self, sitter: &Sitter, sat: bool) -> bool {
+        sat && sitter.seat().get() != Some(current_cpu()) && self.goes_back(sitter)
+    }
+
+    /// Not more often than in [`SEAT_US`]: where the kernel insists, the program has what it gives.
+    #[cold]
+    fn goes_back(&self, sitter: &Sitter) -> bool {
+        let rests = sitter
+            .sat_down()
+            .get()
+            .is_some_and(|last| last.elapsed_ticks() < Ticks::about_us(SEAT_US));
+        if rests || !self.client().is_alive() || !program().masters().are_one() {
+            return false;
+        }
+        sitter.sat_down().set(Some(Ticks::now()));
+        self.sit_down(sitter);
+        true
+    }
+
+    /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask
+    /// as it was.
+    pub(crate) fn sit_down(&self, sitter: &Sitter) {
+        let Place::On(cpu) = self.place_of(0) else { return };
+        sitter.seat().set(Some(cpu));
+        if cpu == current_cpu() {
+            return;
+        }
+        // The program's own idea of where it should run comes first.
+        let Ok(mask) = affinity::affinity(None) else { return };
+        if mask.len() > 1
+            && mask.contains(cpu)
+            && affinity::set_affinity(None, &CpuSet::single(cpu)).is_ok()
+        {
+            // It was allowed a moment ago. If processors went offline meanwhile, the kernel takes
+            // what is left of it.
+            let _ = affinity::set_affinity(None, &mask);
+        }
+    }
+}
+
+/// P3: all VPs may run where the program may.
+pub(super) fn stand_up() {
+    pool().all().iter().filter(|vp| vp.is_bound()).for_each(|vp| let_go(vp));
+}
+
+/// Somebody else than the VP lets it run where the program may.
+pub(crate) fn let_go(vp: &Vp) {
+    vp.following().put_elsewhere(|| vp.unbind());
+}

@@ -1,0 +1,285 @@
+//! Models of a virtual processor that is put somewhere while it runs, on the shipped type.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib berth::model`. Beside
+//! them stand models with planted bugs, which loom must find.
+
+use crate::placement::berth::Berth;
+use crate::protocols::sleeper::{Preparation, Sleeper};
+use crate::protocols::wait_point::Look;
+use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use platform::membarrier;
+use platform::model::{explore, is_needed, is_refuted};
+
+/// Masks of a thread: the program's, that of its home only, and that of what binds it. Nobody's own
+/// mask is 0.
+const PROGRAMS: u32 = 1;
+const HOME: u32 = 2;
+const BOUND: u32 = 3;
+
+const BERTH: &str = "src/placement/berth.rs";
+const MOVED: &str = "it is not where it is bound";
+
+/// A virtual processor, its mask, and its bed. The kernel binds under a lock.
+struct Model {
+    berth: Berth,
+    mask: Mutex<u32>,
+    bed: Sleeper<AtomicBool>,
+}
+
+/// Who wakes it, and how: the planted ones do not take back what was in vain, or put it without
+/// asking.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waker {
+    Shipped,
+    Once,
+    Rude,
+}
+
+impl Model {
+    /// One that was just created, by a thread that is bound itself, and is in its bed.
+    fn new() -> Self {
+        Self {
+            berth: Berth::new(),
+            mask: Mutex::new(BOUND),
+            bed: Sleeper::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// One that has run, and is free.
+    fn free() -> Arc<Self> {
+        let model = Self::new();
+        model.berth.free_first(|| model.take(PROGRAMS));
+        model.settle();
+        Arc::new(model)
+    }
+
+    fn take(&self, mask: u32) {
+        *self.mask.lock().unwrap() = mask;
+    }
+
+    fn mask(&self) -> u32 {
+        *self.mask.lock().unwrap()
+    }
+
+    fn put(&self) {
+        self.berth.put(|| self.take(HOME), || self.free_from());
+    }
+
+    /// Unless something else bound it.
+    fn free_from(&self) {
+        let mut mask = self.mask.lock().unwrap();
+        if *mask == HOME {
+            *mask = PROGRAMS;
+        }
+    }
+
+    /// Makes true what it sleeps for, and wakes it.
+    fn wake(&self, how: Waker) {
+        self.bed.who.store(true, Relaxed);
+        // ORDERING: light fence - pairs with the sleeper's heavy one.
+        membarrier::light();
+        if !self.bed.may_sleep() {
+            return;
+        }
+        if how == Waker::Rude {
+            self.take(HOME)
+        } else {
+            self.put()
+        }
+        if !self.bed.wake_if_asleep() && how == Waker::Shipped {
+            self.berth.take_back(|| self.free_from());
+        }
+    }
+
+    /// Sleeps until it is to run, and runs.
+    fn runs(&self) {
+        self.bed.sleep_until(|| Look::from(self.bed.who.load(Relaxed)), Preparation::only(|_| {}));
+        self.settle();
+    }
+
+    fn settle(&self) {
+        self.berth.settle(|| self.take(PROGRAMS));
+    }
+
+    /// Makes a child, which has the mask of the program.
+    fn start_a_child(&self) {
+        let _held = self.berth.hold(|| self.free_from());
+        assert_eq!(self.mask(), PROGRAMS, "the child has another mask");
+    }
+}
+
+/// Runs `other` on a thread of its own beside `own`: one of the two is the virtual processor's.
+fn beside(
+    model: &Arc<Model>,
+    other: impl FnOnce(&Model) + Send + 'static,
+    own: impl FnOnce(&Model),
+) {
+    let other = {
+        let model = Arc::clone(model);
+        thread::spawn(move || other(&model))
+    };
+    own(model);
+    other.join().unwrap();
+}
+
+/// It wakes, runs, and makes children, while it is woken.
+fn lives(how: Waker) {
+    let model = Model::free();
+    let runs = |vp: &Model| {
+        vp.runs();
+        vp.start_a_child();
+    };
+    beside(&model, runs, |vp| vp.wake(how));
+    assert_eq!(model.mask(), PROGRAMS, "it runs where it was put");
+    model.start_a_child();
+}
+
+#[test]
+fn what_is_woken_while_it_leaves_its_bed_is_free_and_starts_what_is_free() {
+    explore(|| lives(Waker::Shipped));
+}
+
+#[test]
+fn who_does_not_take_back_what_it_did_in_vain_is_caught() {
+    is_refuted(
+        "who_does_not_take_back_what_it_did_in_vain_is_caught",
+        "it runs where it was put",
+        || {
+            lives(Waker::Once);
+        },
+    );
+}
+
+#[test]
+fn who_puts_it_without_asking_is_caught() {
+    is_refuted("who_puts_it_without_asking_is_caught", "it runs where it was put", || {
+        lives(Waker::Rude)
+    });
+}
+
+/// The system asks what a new one starts before its creator has put it.
+fn is_born(put: impl FnOnce(&Model) + Send + 'static) {
+    let model = Arc::new(Model::new());
+    beside(&model, put, Model::start_a_child);
+    model.settle();
+    model.start_a_child();
+}
+
+#[test]
+fn what_it_starts_before_its_creator_has_put_it_has_the_programs_mask() {
+    explore(|| is_born(|vp| vp.berth.put_first(|| vp.take(HOME))));
+    explore(|| is_born(|vp| vp.berth.free_first(|| vp.take(PROGRAMS))));
+}
+
+#[test]
+fn a_creator_that_says_so_first_is_caught() {
+    is_refuted("a_creator_that_says_so_first_is_caught", "the child has another mask", || {
+        is_born(|vp| {
+            vp.berth.put_first(|| {});
+            vp.take(HOME);
+        });
+    });
+}
+
+/// Its master binds it while `other` happens: it is where it was bound.
+fn bound(other: fn(&Model), bind: impl FnOnce(&Model)) {
+    let model = Model::free();
+    model.put();
+    beside(&model, other, bind);
+    model.settle();
+    model.put();
+    assert_eq!(model.mask(), BOUND, "{MOVED}");
+}
+
+fn bind(vp: &Model) {
+    vp.berth.bind(|| vp.take(BOUND));
+}
+
+/// The planted one binds it first, and then says so.
+fn bind_at_once(vp: &Model) {
+    vp.take(BOUND);
+    vp.berth.bind(|| {});
+}
+
+fn take_back(vp: &Model) {
+    vp.berth.take_back(|| vp.take(PROGRAMS));
+}
+
+fn pass_by(vp: &Model) {
+    vp.berth.pass_by(|| {
+        vp.take(HOME);
+        vp.take(PROGRAMS);
+    });
+}
+
+fn hold(vp: &Model) {
+    drop(vp.berth.hold(|| vp.take(PROGRAMS)));
+}
+
+#[test]
+fn who_is_bound_while_it_is_woken_late_stays_where_it_is_bound() {
+    explore(|| bound(Model::put, bind));
+    is_needed(
+        "who_is_bound_while_it_is_woken_late_stays_where_it_is_bound",
+        BERTH,
+        &[("B2", MOVED), ("P2", MOVED)],
+    );
+}
+
+#[test]
+fn who_is_bound_while_it_settles_stays_where_it_is_bound() {
+    explore(|| bound(Model::settle, bind));
+    is_needed("who_is_bound_while_it_settles_stays_where_it_is_bound", BERTH, &[("S2", MOVED)]);
+}
+
+#[test]
+fn who_is_bound_while_it_is_taken_back_or_starts_something_stays_where_it_is_bound() {
+    explore(|| bound(take_back, bind));
+    explore(|| bound(pass_by, bind));
+    explore(|| bound(hold, bind));
+}
+
+/// What it starts while it is unbound has the mask of the program, if the virtual processor does
+/// not know that it is bound; who knows takes that mask itself.
+fn is_unbound(unbind: fn(&Model)) {
+    let model = Model::free();
+    bind(&model);
+    beside(&model, unbind, |vp| {
+        if !vp.berth.is_bound() {
+            vp.start_a_child();
+        }
+    });
+    assert_eq!(model.mask(), PROGRAMS);
+}
+
+#[test]
+fn what_it_starts_while_it_is_unbound_has_the_programs_mask() {
+    explore(|| is_unbound(|vp| vp.berth.unbind(|| vp.take(PROGRAMS))));
+}
+
+#[test]
+fn who_says_that_it_is_unbound_too_early_is_caught() {
+    is_refuted(
+        "who_says_that_it_is_unbound_too_early_is_caught",
+        "the child has another mask",
+        || {
+            is_unbound(|vp| {
+                vp.berth.unbind(|| {});
+                vp.take(PROGRAMS);
+            });
+        },
+    );
+}
+
+#[test]
+fn who_binds_it_without_waiting_is_caught() {
+    is_refuted("who_binds_it_without_waiting_is_caught", MOVED, || bound(Model::put, bind_at_once));
+}
+
+#[test]
+fn who_binds_it_without_waiting_while_it_settles_is_caught() {
+    is_refuted("who_binds_it_without_waiting_while_it_settles_is_caught", MOVED, || {
+        bound(Model::settle, bind_at_once);
+    });
+}

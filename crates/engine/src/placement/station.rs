@@ -1,0 +1,361 @@
+//! The station of a virtual processor: its kernel thread, the processors where that may run, and
+//! whom it follows there.
+//!
+//! Three can put it somewhere: the program's own wish or a manager's grant binds it
+//! ([`Station::bind`], [`Station::unbind`]), and who wakes it puts it in its [`Berth`], until it
+//! runs ([`Station::place`], [`Station::settle`]).
+
+use crate::placement::berth::{Berth, Held};
+use crate::placement::following::{Following, Helped};
+use crate::placement::home::Home;
+use crate::program::program;
+use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::lock::Mutex;
+use platform::mask::Mask;
+use platform::pthread::Pthread;
+use std::io;
+use std::sync::atomic::{
+    AtomicI32, AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+
+/// No processor.
+const NOWHERE: u32 = u32::MAX;
+
+/// A kernel thread of a virtual processor.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) thread: Pthread,
+    /// How to wait for its end; a forked child's threads have none.
+    pub(crate) end: Option<JoinHandle<()>>,
+}
+
+/// See the module head. Rarely written.
+#[derive(Debug)]
+pub(crate) struct Station {
+    /// The kernel thread, set by its creator, and by itself when another one takes its place.
+    /// Locked while it is used: it does not end meanwhile. Who only hints where it should run goes
+    /// on without where it is locked ([`Station::hint`]): the holder may have no processor, or be
+    /// what the caller, a handler of a signal, interrupted.
+    thread: Mutex<Option<Kernel>>,
+    /// The same as the kernel numbers it; 0 until it runs.
+    tid: AtomicI32,
+    /// The processor that it was bound to, or [`NOWHERE`].
+    cpu: AtomicU32,
+    berth: Berth,
+    /// Where it wakes: a [`Home`].
+    lodging: AtomicUsize,
+    /// The processor where it is to wake, or [`NOWHERE`].
+    home: AtomicU32,
+    /// The processor where it was put last, or [`NOWHERE`].
+    put_on: AtomicU32,
+    /// The processor where it fell asleep.
+    slept_on: AtomicU32,
+    number: usize,
+    /// Its seat under a manager ([`crate::manager`]), and the grant that it follows.
+    seat: AtomicUsize,
+    following: Following,
+    helped: Helped,
+}
+
+impl Station {
+    /// That of virtual processor `number`, which has no thread yet.
+    pub(crate) fn new(number: usize) -> Self {
+        Self {
+            thread: Mutex::new(None),
+            tid: AtomicI32::new(0),
+            cpu: AtomicU32::new(NOWHERE),
+            berth: Berth::new(),
+            lodging: AtomicUsize::new(Home::Of(number).to_word()),
+            home: AtomicU32::new(NOWHERE),
+            put_on: AtomicU32::new(NOWHERE),
+            slept_on: AtomicU32::new(NOWHERE),
+            number,
+            seat: AtomicUsize::new(number),
+            following: Following::unknown(),
+            helped: Helped::never(),
+        }
+    }
+
+    /// `thread` was created; it begins on processor `home`.
+    pub(crate) fn begin(&self, kernel: Kernel, home: Option<CpuId>) {
+        // The new thread inherited the creator's mask, which may be that of a bound virtual
+        // processor, and would start on the creator's processor.
+        match home {
+            Some(cpu) => self.berth.put_first(|| self.put(&kernel.thread, cpu)),
+            None => self.berth.free_first(|| free(&kernel.thread)),
+        }
+        *self.lock() = Some(kernel);
+    }
+
+    /// The thread that `start` makes is the VP's from now on; on the VP's own thread, whose end it
+    /// returns. Nobody binds either meanwhile: the new one has the mask of the old one, and what
+    /// binds the VP later finds the new one.
+    ///
+    /// # Errors
+    /// Those of `start`: the VP stays where it is.
+    pub(crate) fn succeed(
+        &self,
+        start: impl FnOnce() -> io::Result<Kernel>,
+    ) -> io::Result<Option<JoinHandle<()>>> {
+        let mut own = self.lock();
+        let old = own.replace(start()?);
+        Ok(old.and_then(|old| old.end))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Kernel>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to the kernel thread, if it is there. Waits for others that do.
+    fn with_thread(&self, body: impl FnOnce(&Pthread)) {
+        if let Some(kernel) = &*self.lock() {
+            body(&kernel.thread);
+        }
+    }
+
+    /// The same for what may be left undone: it is, where others do something.
+    fn hint(&self, body: impl FnOnce(&Pthread)) {
+        let own = match self.thread.try_lock() {
+            Ok(own) => own,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(kernel) = &*own {
+            body(&kernel.thread);
+        }
+    }
+
+    /// The calling thread is the VP, and runs.
+    pub(crate) fn runs(&self) -> Tid {
+        let tid = affinity::current_tid();
+        // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds
+        // none and leaves that to it.
+        self.tid.store(tid.0, Release);
+        tid
+    }
+
+    /// The VP, which calls, falls asleep.
+    pub(crate) fn note_bed(&self) {
+        // ORDERING: Relaxed - a hint for wakers.
+        self.slept_on.store(affinity::current_cpu().0, Relaxed);
+    }
+
+    /// The VP may be woken now: on its home, unless it is bound.
+    pub(crate) fn note_home(&self) {
+        // ORDERING: Relaxed - written by the caller.
+        let lodging = Home::from_word(self.lodging.load(Relaxed));
+        let home = if self.berth.is_bound() { None } else { lodging.processor() };
+        // ORDERING: Relaxed - whoever wakes the VP learnt of it from the caller (V1).
+        self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+    }
+
+    /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the
+    /// waker's processor for milliseconds (D2). One that fell asleep there wakes there as well, if
+    /// nobody else runs there: no system call. A VP that the program bound itself is left alone.
+    pub(crate) fn place(&self) {
+        // ORDERING: Relaxed, both - see `note_home` and `note_bed`; hints.
+        let home = self.home.load(Relaxed);
+        if home == NOWHERE || self.slept_on.load(Relaxed) == home {
+            return;
+        }
+        self.hint(|thread| {
+            if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *program().mask())
+            {
+                self.berth.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
+            }
+        });
+    }
+
+    /// The VP was awake when it was woken on its home: it may have run before it was put there.
+    /// Where others do something to its thread just now, it stays there until it waits again.
+    pub(crate) fn displace(&self) {
+        self.hint(|thread| self.berth.take_back(|| self.free_from(thread)));
+    }
+
+    /// Puts the VP's thread on processor `cpu`, or lets it run anywhere where that went offline in
+    /// the meantime.
+    fn put(&self, thread: &Pthread, cpu: CpuId) {
+        // ORDERING: Relaxed - ordered by the berth's word.
+        self.put_on.store(cpu.0, Relaxed);
+        if thread.set_affinity(&CpuSet::single(cpu)).is_err() {
+            free(thread);
+        }
+    }
+
+    /// Frees it, unless the program has bound it itself meanwhile.
+    fn free_from(&self, thread: &Pthread) {
+        let is_there = |mask: CpuSet| mask.len() == 1 && mask.first() == self.put_on();
+        if thread.affinity().is_ok_and(is_there) {
+            free(thread);
+        }
+    }
+
+    /// The same by its own thread, also in a handler of a signal.
+    fn leave_home(&self) {
+        if Mask::of(None).is_ok_and(|own| self.put_on().is_some_and(|cpu| own.is_only(cpu))) {
+            let _ = affinity::set_affinity(None, program().mask());
+        }
+    }
+
+    /// Where it was put last.
+    fn put_on(&self) -> Option<CpuId> {
+        // ORDERING: Relaxed - ordered by the berth's word.
+        let cpu = self.put_on.load(Relaxed);
+        (cpu != NOWHERE).then_some(CpuId(cpu))
+    }
+
+    /// Binds it, to `cpu` alone if there is one.
+    fn bind_to(&self, cpus: &CpuSet, cpu: Option<CpuId>) {
+        self.with_thread(|thread| {
+            // ORDERING: Relaxed - a hint.
+            self.cpu.store(cpu.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+            // A grant whose processor went offline is corrected by the manager's next grant.
+            self.berth.bind(|| _ = thread.set_affinity(cpus));
+        });
+    }
+
+    fn free_bound(&self) {
+        self.with_thread(|thread| {
+            // ORDERING: Relaxed - a hint.
+            self.cpu.store(NOWHERE, Relaxed);
+            self.berth.unbind(|| free(thread));
+        });
+    }
+}
+
+impl Station {
+    /// Wakes on `home` from now on, unless it is bound. For its master.
+    pub(crate) fn lodge(&self, home: Home) {
+        // ORDERING: Relaxed - read by its master, when it wakes the VP.
+        self.lodging.store(home.to_word(), Relaxed);
+    }
+
+    /// Where it wakes, unless it is bound.
+    pub(crate) fn lodging(&self) -> Home {
+        // ORDERING: Relaxed - a hint for others than its master, which wrote it.
+        Home::from_word(self.lodging.load(Relaxed))
+    }
+
+    /// As [`Station::lodge`], and goes there now if it is awake: it would stay where it is as long
+    /// as its master finds it awake. Where the program bound it itself, it stays. Not where a
+    /// manager says who sits where.
+    pub(crate) fn move_to(&self, home: Home, is_awake: bool) {
+        // ORDERING: Relaxed - as in `lodge`.
+        let is_new = self.lodging.swap(home.to_word(), Relaxed) != home.to_word();
+        if is_new
+            && is_awake
+            && !self.is_bound()
+            && let Some(cpu) = home.processor()
+        {
+            self.hint(|thread| {
+                if thread.affinity().is_ok_and(|mask| mask == *program().mask()) {
+                    // Not held there.
+                    self.berth.pass_by(|| {
+                        self.put(thread, cpu);
+                        free(thread);
+                    });
+                }
+            });
+        }
+    }
+
+    /// The number under which the VP was created.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two
+    /// system calls where it was put.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        self.berth.settle(|| self.leave_home());
+    }
+
+    /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put.
+    /// For handlers of signals, too.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.berth.hold(|| self.leave_home())
+    }
+
+    /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork`
+    /// because the VP was put there.
+    pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
+        self.berth.was_put() && self.put_on().is_some_and(|cpu| own.is_only(cpu))
+    }
+
+    /// Binds the VP to `cpus`.
+    pub(crate) fn bind(&self, cpus: &CpuSet) {
+        self.bind_to(cpus, cpus.first().filter(|_| cpus.len() == 1));
+    }
+
+    /// Lets the VP run anywhere in the program's mask again.
+    pub(crate) fn unbind(&self) {
+        self.free_bound();
+    }
+
+    /// Its number for a manager.
+    pub(crate) fn seat(&self) -> usize {
+        // ORDERING: Relaxed - changed by its master while it has no work.
+        self.seat.load(Relaxed)
+    }
+
+    pub(crate) fn set_seat(&self, seat: usize) {
+        // ORDERING: Relaxed - as above.
+        self.seat.store(seat, Relaxed);
+    }
+
+    /// False while its creator has not put it where it begins: then it cannot be bound yet.
+    pub(crate) fn can_be_bound(&self) -> bool {
+        match self.thread.try_lock() {
+            Ok(own) => own.is_some(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
+            // Somebody does something to it, or makes it known just now: who binds it waits for
+            // that.
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
+
+    /// Its kernel thread, once that runs.
+    pub(crate) fn tid(&self) -> Option<Tid> {
+        // ORDERING: Acquire - pairs with the Release in `Station::runs`.
+        let tid = self.tid.load(Acquire);
+        (tid != 0).then_some(Tid(tid))
+    }
+
+    /// The grant by which the VP was put where it is.
+    #[inline]
+    pub(crate) fn following(&self) -> &Following {
+        &self.following
+    }
+
+    /// True for the first who helps the VP in this epoch.
+    pub(crate) fn take_help(&self, epoch: u32) -> bool {
+        self.helped.take(epoch)
+    }
+
+    /// True when the VP has fixed processors.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.berth.is_bound()
+    }
+
+    /// The processor that the VP is bound to, if it is exactly one.
+    pub(crate) fn cpu(&self) -> Option<CpuId> {
+        // ORDERING: Relaxed - a hint.
+        let cpu = self.cpu.load(Relaxed);
+        (cpu != NOWHERE).then_some(CpuId(cpu))
+    }
+
+    /// True when the VP is bound to exactly `cpu`.
+    pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
+        // ORDERING: Relaxed - a hint.
+        self.cpu.load(Relaxed) == cpu.0
+    }
+}
+
+/// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed.
+fn free(thread: &Pthread) {
+    let _ = thread.set_affinity(program().mask());
+}

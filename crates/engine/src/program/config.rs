@@ -1,0 +1,60 @@
+//! What may be set before the first region.
+
+/// How threads wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Spin while that can pay, then sleep (the rules are in [`patience`](crate::waits::patience)).
+    #[default]
+    Auto,
+    /// As `Auto`, and longer where no manager says whose the machine is, as long as nobody else is
+    /// seen on the processors: for programs with many serial parts of a millisecond, whose next
+    /// region would pay for a wake-up each.
+    Hot,
+    /// Spin as long as the team has its processors. Between regions a thread still gives its own
+    /// back where a manager says that others want it.
+    Active,
+    /// Sleep at once.
+    Passive,
+}
+
+/// How work is supplied; the choice is told in [`supply`](crate::workers::supply).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Supply {
+    /// Lines for small teams in one cache, a broadcast for others.
+    #[default]
+    Auto,
+    /// A line for each virtual processor (LWD).
+    Local,
+    /// One line for all (GWD), arrival lines, leaders.
+    Global,
+}
+
+/// Settings of the engine; fixed by the first region.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How threads wait.
+    pub waiting: Waiting,
+    /// Stack of each virtual processor in bytes; `None` = 8 MiB of address space.
+    pub stack_size: Option<usize>,
+    /// How work reaches the members of teams that say nothing else.
+    pub supply: Supply,
+    /// Bind each virtual processor to one processor, also without a manager.
+    pub bind: bool,
+    /// Look for a processor manager and follow its grants.
+    pub adapt: bool,
+    /// Name under which the manager lists this program's runtime.
+    pub library: &'static str,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            waiting: Waiting::Auto,
+            stack_size: None,
+            supply: Supply::Auto,
+            bind: false,
+            adapt: true,
+            library: "nanothreads",
+        }
+    }
+}

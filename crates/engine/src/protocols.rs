@@ -1,0 +1,12 @@
+//! The protocols by which threads work on the same words: each knows no other module that does more
+//! than it, and stands beside the model that tries all its orders.
+
+pub mod arrival;
+pub(crate) mod lending;
+pub(crate) mod open_ring;
+pub mod ring;
+pub(crate) mod shares;
+pub(crate) mod sleeper;
+pub mod slot;
+pub mod wait_point;
+pub(crate) mod wishes;

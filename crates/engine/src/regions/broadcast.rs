@@ -1,0 +1,109 @@
+//! Broadcast supply as a master and its leaders use it: who follows a group's ring, and the waits
+//! for arrivals ([`crate::workers::channel`]).
+
+use crate::manager::source::source;
+use crate::program::config::Supply;
+use crate::program::program;
+use crate::regions::fork_join;
+use crate::thread::Local;
+use crate::waits::patience;
+use crate::work::Region;
+use crate::workers::channel::{Attachment, Channel};
+use crate::workers::vp::Vp;
+use std::ptr;
+use std::rc::Rc;
+
+impl Local {
+    /// True when a team of `size`, for which `reserve` made room, is supplied by broadcast.
+    #[inline]
+    pub(crate) fn is_broadcast_to(&self, size: usize) -> bool {
+        size > 1
+            && self.with_group(|group| size - 1 > group.supplied.by_lines)
+            && pays_broadcast(size)
+    }
+
+    /// The broadcast channel of the current group, which the members of a team of `size` follow.
+    /// Cost when they do already: two loads.
+    #[inline]
+    pub(crate) fn channel(&self, size: usize) -> &Channel {
+        if self.with_group(|group| group.supplied.attached) < size - 1 {
+            self.attach(size - 1);
+        }
+        let channel = self.with_group(|group| group.supplied.channel.as_ref().map(Rc::as_ptr));
+        // SAFETY: - the group's own count keeps it until the group is prepared for another team,
+        //           which nobody does before the caller has joined its region (L2).
+        unsafe { &*channel.expect("attached to a channel") }
+    }
+
+    #[cold]
+    fn attach(&self, count: usize) {
+        // Members are attached by a region, which waits, and asks the sizer meanwhile: nothing of
+        // the group is held (L2).
+        let (channel, members) =
+            self.with_group(|group| (group.supplied.channel.take(), group.members.clone()));
+        let mut channel = channel.unwrap_or_else(|| Rc::new(Channel::new()));
+        let mut followers = channel.followers(&members);
+        if followers < count {
+            let channel = Rc::get_mut(&mut channel).expect("no region of this group is open");
+            channel.attach(&members, count, |work, data, size| {
+                let crowd = self.membership().crowd.saturating_mul(size);
+                let root = ptr::null();
+                let region = Region { work, data, carried: None, root, size, level: 0, crowd };
+                // SAFETY: - the work takes these data, which outlive the join inside, and does not
+                // unwind.
+                unsafe { fork_join::run_on_lines(self, &members[..count], &region) };
+            });
+            followers = count;
+        }
+        self.with_group(|group| {
+            group.supplied.channel = Some(channel);
+            group.supplied.attached = followers;
+        });
+    }
+}
+
+/// Members without a processor sleep and are woken one by one: see [`crate::workers::supply`].
+fn pays_broadcast(size: usize) -> bool {
+    program().config().supply == Supply::Global || size <= source().limit()
+}
+
+impl Channel {
+    /// Step 3 for the master: waits for all members of the last work, and calls `attend` between
+    /// its looks for one that is late.
+    #[inline]
+    pub(crate) fn gather(
+        &self,
+        local: &Local,
+        members: &[&'static Vp],
+        crowd: u32,
+        attend: Option<impl Fn()>,
+    ) {
+        let awaited = self.awaited(members);
+        let has_arrived = |at: usize| awaited.has_arrived(at);
+        fork_join::gather(awaited.len(), crowd, has_arrived, |at, look| {
+            let vp = awaited.vp(at);
+            fork_join::wait_late_attending(vp, local, crowd, members, look, &attend);
+        });
+        awaited.record();
+    }
+}
+
+impl Attachment {
+    /// Step 3 for a leader: waits for those of its flock who take part in a region of `size`.
+    #[inline]
+    pub(crate) fn gather_flock(&self, local: &Local, size: u32, crowd: u32) {
+        let flock = self.flock(size);
+        if flock.is_empty() {
+            return;
+        }
+        fork_join::gather(
+            flock.len(),
+            crowd,
+            |at| flock[at].has_arrived(),
+            |at, look| patience::wait(flock[at].vp.arrivals(), local, crowd, || {}, look),
+        );
+        for led in flock {
+            led.record();
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Members of a region who are done with their part, and the master in its join, called back for
+//! what others make late.
+//!
+//! Members leave a region by themselves; only the master waits for all. Where one that is still at
+//! work makes something that another one has to do (an OpenMP task that it then waits for in its
+//! own code), nobody would come. A runtime that lets members leave early runs its regions with a
+//! `Recall` ([`Team::run_with_recall`](crate::Team::run_with_recall)), and calls them back by it. A
+//! region in which nobody calls pays four stores and two loads.
+//!
+//! # Protocol
+//! 1. Before the work is supplied the master notes its slaves (R1); after that, that all of it is
+//!    supplied (R6).
+//! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7),
+//!    and offers the help to each slave's virtual processor. That takes it when its part is done,
+//!    which comes first when it finds both ([`serve`](crate::serve)): it helps, and waits for more,
+//!    until the region is over.
+//! 3. The master, while it waits for a member that is late, looks whether somebody called (R3), and
+//!    helps between its looks.
+//! 4. When all have arrived it says that the region is over (R4, R5), and waits for the ends of the
+//!    offers.
+//!
+//! # Invariants
+//! I1  A caller is in its part, or helps. So the master does not pass step 4 while somebody calls,
+//!     nor while somebody helps.
+//! I2  Of each slave's number there is one thread at work: the virtual processor takes an offer
+//!     only when it has arrived.
+//!
+//! - A: the master writes line 1 of 39, and the last one much later. B: slave 1 begins, and calls
+//!   slave 39, whose line is empty: without R6 and R7 that one would help until the region is over,
+//!   which its own part would keep it from being.
+//! - A: slave 39 has looked at its line (nothing), and stands still; B: the master writes it, and
+//!   somebody calls; A looks at the offers. The caller had seen the line written, and A sees that
+//!   by the offer: it looks at its line once more.
+//!
+//! I3  Calls are kept until the `Recall` is dropped: threads that are not of the team may still
+//!     look at whom they would wake. There are as many as regions in which somebody called.
+//!
+//! # Limits
+//! A virtual processor whose open ring is full is not called. A member that gathers the arrivals of
+//! others ([`crate::workers::channel`]) comes when those have arrived.
+
+use crate::process::Born;
+use crate::process::forked;
+use crate::protocols::wait_point::WaitPoint;
+use crate::thread::membership::Membership;
+use crate::thread::{Local, local};
+use crate::waits::patience;
+use crate::work::{Member, Offered, Region, Work};
+use crate::workers::vp::Vp;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use std::thread;
+
+/// See the module head. Belongs to the master that runs regions with it.
+#[derive(Debug)]
+pub struct Recall {
+    /// The slaves of the current region. Writer: the master, before it supplies the work (R1).
+    slaves: Cell<*const [&'static Vp]>,
+    /// Who was called in the current region; null: nobody.
+    called: AtomicPtr<Called>,
+    is_over: AtomicBool,
+    /// All members have their work: before that nobody is called. Writer: the master.
+    is_supplied: AtomicBool,
+    /// Where the called wait.
+    point: WaitPoint,
+    /// Those of earlier regions (I3). For the master.
+    earlier: Cell<*mut Called>,
+}
+
+// SAFETY: - `slaves` is written between regions and read inside them: fork and join order the two.
+//         - `earlier` is the master's alone.
+unsafe impl Sync for Recall {}
+
+/// Who was called.
+#[derive(Debug)]
+struct Called {
+    help: Work,
+    data: *const (),
+    slaves: Box<[Call]>,
+    /// For the master.
+    earlier: Cell<*mut Called>,
+}
+
+/// One slave's call.
+#[derive(Debug)]
+struct Call {
+    recall: *const Recall,
+    vp: &'static Vp,
+    membership: Membership,
+    help: Work,
+    data: *const (),
+    /// The offer's ticket and 1; 0: it was not taken. Writer: the caller, in its part.
+    ticket: AtomicU64,
+}
+
+impl Default for Recall {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Recall {
+    fn drop(&mut self) {
+        let mut earlier = self.earlier.get();
+        while !earlier.is_null() {
+            // SAFETY: - leaked by `call`, kept by `end`, and in this list once.
+            earlier = unsafe { Box::from_raw(earlier) }.earlier.get();
+        }
+    }
+}
+
+impl Recall {
+    /// One for the regions of one master.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self {
+            slaves: Cell::new(&[]),
+            called: AtomicPtr::new(ptr::null_mut()),
+            is_over: AtomicBool::new(false),
+            is_supplied: AtomicBool::new(false),
+            point: WaitPoint::new(),
+            earlier: Cell::new(ptr::null_mut()),
+        }
+    }
+
+    /// One for the regions of one master.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self {
+            slaves: Cell::new(&[]),
+            called: AtomicPtr::new(ptr::null_mut()),
+            is_over: AtomicBool::new(false),
+            is_supplied: AtomicBool::new(false),
+            point: WaitPoint::new(),
+            earlier: Cell::new(ptr::null_mut()),
+        }
+    }
+
+    /// Has `help` called with `data` and each member's place on all members that are done with
+    /// their part, again and again until the region is over: it does what there is to do, and
+    /// returns. Does nothing where somebody has called in this region. What is made later is told
+    /// by [`Recall::stir`].
+    ///
+    /// # Safety
+    /// - The caller is in its part of a region that runs with this, or in `help`.
+    /// - `help` may be called with `data` until the region is joined, on all members at once, and
+    ///   does not unwind.
+    pub unsafe fn call(&self, help: Work, data: *const ()) {
+        // ORDERING: Relaxed - one call is enough, and R2 decides.
+        if self.called.load(Relaxed).is_null() {
+            // SAFETY: - caller's contract.
+            unsafe { self.call_all(help, data) };
+        }
+    }
+
+    /// # Safety
+    /// - As for [`Recall::call`].
+    #[cold]
+    unsafe fn call_all(&self, help: Work, data: *const ()) {
+        // SAFETY: - L2 of the master's state: the list stays as it is while the region is open, in
+        // which the caller is (R1).
+        let slaves = unsafe { &*self.slaves.get() };
+        let own = local().membership();
+        let call = |(vp, id): (&&'static Vp, u32)| {
+            let membership = Membership { id, carrier: None, ..own };
+            Call { recall: self, vp, membership, help, data, ticket: AtomicU64::new(0) }
+        };
+        let slaves = slaves.iter().zip(1..).map(call).collect();
+        let called = Box::into_raw(Box::new(Called {
+            help,
+            data,
+            slaves,
+            earlier: Cell::new(ptr::null_mut()),
+        }));
+        // ORDERING: AcqRel (R2) - what was just made; pairs with R3, with `stir`, and with another
+        // caller.
+        if self.called.compare_exchange(ptr::null_mut(), called, AcqRel, Acquire).is_err() {
+            // SAFETY: - just leaked, and shown to nobody.
+            drop(unsafe { Box::from_raw(called) });
+            return;
+        }
+        // The master is writing the lines of others, unless it was preempted there.
+        // ORDERING: Acquire (R7) - pairs with R6: who hears of an offer finds its line written.
+        while !self.is_supplied.load(Acquire) {
+            thread::yield_now();
+        }
+        // SAFETY: - I1, I3: it is kept.
+        for call in &unsafe { &*called }.slaves {
+            let work = Offered { work: answer, data: ptr::from_ref(call).cast() };
+            if let Some(ticket) = call.vp.offer(work) {
+                // ORDERING: Relaxed - read by the master behind the join.
+                call.ticket.store(ticket + 1, Relaxed);
+            }
+        }
+    }
+
+    /// Wakes those who were called, and the master, after there is something new to do. Cost where
+    /// nobody was: a load.
+    #[inline]
+    pub fn stir(&self) {
+        // ORDERING: Acquire - pairs with R2.
+        let called = self.called.load(Acquire);
+        if !called.is_null() {
+            // SAFETY: - I3.
+            self.wake(unsafe { &*called });
+        }
+    }
+
+    #[cold]
+    fn wake(&self, called: &Called) {
+        self.point.notify_all();
+        // The master sleeps where one that is late will arrive.
+        called.slaves.iter().for_each(|call| call.vp.arrivals().notify_all());
+    }
+
+    /// The master's help while it waits for members of `region`.
+    #[inline]
+    fn attend(&self, local: &Local, region: &Region) {
+        // ORDERING: Acquire (R3) - pairs with R2.
+        let called = self.called.load(Acquire);
+        if !called.is_null() {
+            // SAFETY: - I3.
+            Self::help_as_master(local, region, unsafe { &*called });
+        }
+    }
+
+    #[cold]
+    fn help_as_master(local: &Local, region: &Region, called: &Called) {
+        // What it forks is not out of the team that is at work.
+        let (depth, born) = (local.open(), Born::now());
+        local.run(region.membership(0, None), called.help, called.data);
+        if born.is_parents() {
+            forked::end_child(
+                "this process was forked in work that its master did while it waited for members of its region, and goes on \
+                 after it, where they, threads of its parent, would be; a forked child must end, or exec, before that",
+            );
+        }
+        local.close(depth);
+    }
+
+    /// All members have arrived: ends the calls.
+    #[cold]
+    fn end(&self, local: &Local, crowd: u32) {
+        // ORDERING: Release (R4) - pairs with R5.
+        self.is_over.store(true, Release);
+        self.point.notify_all();
+        // ORDERING: Relaxed - the join came before.
+        let called = self.called.load(Relaxed);
+        // SAFETY: - I3.
+        let Called { slaves, earlier, .. } = unsafe { &*called };
+        for call in slaves {
+            // ORDERING: Relaxed - the join came before.
+            if let Some(ticket) = call.ticket.load(Relaxed).checked_sub(1) {
+                let is_done = || call.vp.is_offer_done(ticket).into();
+                patience::wait(call.vp.offers(), local, crowd, || {}, is_done);
+            }
+        }
+        earlier.set(self.earlier.replace(called));
+        self.forget();
+    }
+
+    /// Nobody is called.
+    fn forget(&self) {
+        // ORDERING: Relaxed - between regions.
+        self.is_over.store(false, Relaxed);
+        self.called.store(ptr::null_mut(), Relaxed);
+    }
+}
+
+/// What an offered virtual processor does.
+///
+/// # Safety
+/// - `data` points to a [`Call`] to this virtual processor.
+unsafe fn answer(data: *const (), _: Member) {
+    // SAFETY: - caller's contract; I3.
+    let call = unsafe { &*data.cast::<Call>() };
+    // SAFETY: - the master waits for the end of this offer.
+    let recall = unsafe { &*call.recall };
+    let local = local();
+    let look = || {
+        local.run(call.membership, call.help, call.data);
+        if local.vp().is_none() {
+            forked::end_child_of_slave();
+        }
+        // ORDERING: Acquire (R5) - pairs with R4.
+        recall.is_over.load(Acquire).into()
+    };
+    patience::wait(&recall.point, local, call.membership.crowd, || {}, look);
+}
+
+/// What a region does about calls.
+pub(crate) trait Calls {
+    /// There may be any.
+    const MAY_BE: bool;
+    /// Its work is about to be supplied.
+    fn begin(&self, slaves: &[&'static Vp]);
+    /// All members have their work.
+    fn supplied(&self);
+    /// The master waits.
+    fn attend(&self, local: &Local, region: &Region);
+    /// All members have arrived.
+    fn end(&self, local: &Local, crowd: u32);
+    /// This is a child, which has none of the members.
+    fn forget(&self);
+}
+
+/// Nobody calls.
+pub(crate) struct NoCalls;
+
+impl Calls for NoCalls {
+    const MAY_BE: bool = false;
+    #[inline]
+    fn begin(&self, _: &[&'static Vp]) {}
+    #[inline]
+    fn supplied(&self) {}
+    #[inline]
+    fn attend(&self, _: &Local, _: &Region) {}
+    #[inline]
+    fn end(&self, _: &Local, _: u32) {}
+    #[inline]
+    fn forget(&self) {}
+}
+
+impl Calls for &Recall {
+    const MAY_BE: bool = true;
+
+    #[inline]
+    fn begin(&self, slaves: &[&'static Vp]) {
+        // (R1) Only the lifetime is lost: `call_all` reads it while the region is open.
+        self.slaves.set(ptr::from_ref(slaves));
+        // ORDERING: Relaxed - members see it with their work.
+        self.is_supplied.store(false, Relaxed);
+    }
+
+    #[inline]
+    fn supplied(&self) {
+        // ORDERING: Release (R6) - the lines; pairs with R7.
+        self.is_supplied.store(true, Release);
+    }
+
+    #[inline]
+    fn attend(&self, local: &Local, region: &Region) {
+        Recall::attend(self, local, region);
+    }
+
+    #[inline]
+    fn end(&self, local: &Local, crowd: u32) {
+        // ORDERING: Relaxed - the join came before.
+        if !self.called.load(Relaxed).is_null() {
+            Recall::end(self, local, crowd);
+        }
+    }
+
+    fn forget(&self) {
+        Recall::forget(self);
+    }
+}

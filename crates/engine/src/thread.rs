@@ -1,0 +1,50 @@
+//! What the engine knows of the calling thread: where it stands in a region, and which virtual
+//! processors it reserved.
+//!
+//! # Terms
+//! A *root* is a master that owns its virtual processors: an outermost one (a thread of the
+//! program, outside any region), which reserves virtual processors 1, 2, ... for as long as it
+//! lives, and thread i of whose teams is always virtual processor i (D3); or the master of an
+//! explicit group (`nanothreads::groups`), which gets neighbours from the root around until its
+//! region ends (`lead`). A master that is no root gets its group from what its root does not use
+//! now ([`crate::protocols::lending`]), and, when the team's size must be exact, from unused or new
+//! virtual processors (own). Groups are cached by depth: the next inner fork of the same size is a
+//! store.
+//!
+//! # Who touches what
+//! [`Local`]: its thread only. The lenders inside: see [`crate::protocols::lending`].
+//!
+//! # Invariants
+//! L1  A virtual processor is in the reach of one master at a time: a root, the masters that borrow
+//!     from it, and those to which it gave a group never use it at once. The root takes back what
+//!     it lent or gave only at its next fork, when all inner regions are joined; borrowers see the
+//!     new number before they use their cache again, and the master of an explicit group drops what
+//!     it got before it arrives.
+//! L2  Nobody holds a reference to a group of the thread while code of the program runs on it, a
+//!     sizer's included: such code forks deeper, and may move the groups. So all that a
+//!     [`TeamSizer`](crate::TeamSizer) is asked for is asked before the group is touched
+//!     (`with_group` checks it in debug builds). Slices of a group's members and its channel live
+//!     elsewhere and stay, because a group is changed by its own next fork only, which comes after
+//!     the join.
+//! L3  While the sizer is asked ([`Local::ask`]), regions have one thread: it may be asked while a
+//!     region of the thread is not joined, or in the middle of a fork.
+
+mod claim;
+pub(crate) mod current;
+mod grant;
+mod group;
+pub mod head;
+mod lead;
+pub mod membership;
+mod reserved;
+pub mod split;
+mod state;
+mod stint;
+mod supplied;
+mod visit;
+
+pub use current::local;
+pub(crate) use group::{Group, Need, Reservation};
+pub use state::Local;
+pub(crate) use state::Pin;
+pub use visit::Place;

@@ -1,0 +1,133 @@
+//! What a master claims of the program: which processors its regions may use beside other masters',
+//! and how busy they make the machine (D6).
+
+use super::stint::Stint;
+use crate::manager::source::{self, source};
+use crate::program::program;
+use crate::protocols::shares::Share;
+use platform::clock::Ticks;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// Regions between two looks at the clock for
+/// [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh), and between two at which what regions
+/// inside wanted is forgotten.
+pub(super) const FORKS_PER_LOOK: u32 = 16;
+
+/// Time between two such looks where forks get less than they could use, whatever their number, in
+/// us.
+const LOOK_US: u64 = 5_000;
+
+/// All that the program has, of [`Claim::spare`].
+pub(super) const ALL: usize = usize::MAX;
+
+/// See the module head. Only an outermost master has more than `forks` in it.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// What it holds beside other masters; it counts among the engine's masters.
+    share: RefCell<Option<Arc<Share>>>,
+    pub(super) is_enrolled: Cell<bool>,
+    /// The next or open region is counted: there are several masters.
+    pub(super) is_counted: Cell<bool>,
+    /// What that may lend to the masters inside beyond its own members; [`ALL`]: the only master.
+    pub(super) spare: Cell<usize>,
+    /// What the last region could have used, and the regions inside.
+    pub(super) wanted: Cell<usize>,
+    /// What regions inside wanted until they were asked last.
+    pub(super) inside: Cell<usize>,
+    /// Which region the thread forks next, if somebody said so.
+    pub(super) region: Cell<usize>,
+    /// Regions forked, to look at mask and quota now and then.
+    pub(super) forks: Cell<u32>,
+    /// When a fork that got less than it could use looked last.
+    looked: Cell<Option<Ticks>>,
+    pub(crate) stint: Stint,
+}
+
+impl Default for Claim {
+    fn default() -> Self {
+        Self {
+            share: RefCell::default(),
+            is_enrolled: Cell::new(false),
+            is_counted: Cell::new(false),
+            spare: Cell::new(ALL),
+            wanted: Cell::new(0),
+            inside: Cell::new(0),
+            region: Cell::new(0),
+            forks: Cell::new(0),
+            looked: Cell::new(None),
+            stint: Stint::default(),
+        }
+    }
+}
+
+impl Claim {
+    /// In the child of a fork: what was claimed is the parent's.
+    pub(crate) fn forget(&self) {
+        std::mem::forget(self.share.take());
+        self.is_enrolled.set(false);
+        self.is_counted.set(false);
+        self.spare.set(ALL);
+        self.wanted.set(0);
+        self.inside.set(0);
+        self.stint.follow(false);
+    }
+
+    /// Gives back what the last region took: the master counts as one.
+    #[inline]
+    pub(super) fn give_back(&self) {
+        if self.is_counted.take() {
+            self.hold(1);
+        }
+    }
+
+    /// The master holds so many now. Returns what all of them hold.
+    #[cold]
+    pub(super) fn hold(&self, processors: usize) -> usize {
+        match &*self.share.borrow() {
+            Some(share) => program().masters().shares().set(share, processors),
+            None => processors,
+        }
+    }
+
+    #[cold]
+    pub(super) fn enroll(&self) {
+        self.is_enrolled.set(true);
+        let share = program().masters().enroll();
+        self.share.replace(Some(share));
+    }
+
+    /// Takes up to `wanted` of `limit` processors beside other masters.
+    #[cold]
+    pub(super) fn take(&self, wanted: usize, limit: usize) -> usize {
+        self.is_counted.set(true);
+        let share = self.share.borrow();
+        let share = share.as_ref().expect("who forks was enrolled");
+        let shares = program().masters().shares();
+        shares.look_around(Some(share));
+        shares.take(share, wanted, limit)
+    }
+
+    /// The limit where it was too small: as it is when somebody looks, if nobody did for some time.
+    /// A program may have minutes between two looks if its regions take seconds.
+    #[cold]
+    pub(super) fn limit_now(&self) -> usize {
+        let now = Ticks::now();
+        let sizer = source();
+        if self.looked.get().is_none_or(|last| now.since(last) >= Ticks::about_us(LOOK_US)) {
+            self.looked.set(Some(now));
+            sizer.refresh();
+        }
+        sizer.limit()
+    }
+
+    /// The thread forks no more.
+    pub(crate) fn end(&self) {
+        if self.is_enrolled.take() {
+            source::want(self.wanted.take(), 0);
+            if let Some(share) = self.share.take() {
+                program().masters().dismiss(&share);
+            }
+        }
+    }
+}

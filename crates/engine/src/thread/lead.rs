@@ -1,0 +1,75 @@
+//! Leading an explicit group: for a while, a thread is the root of virtual processors that the
+//! master around gave it.
+
+use super::group::Group;
+use super::state::{Local, Pin};
+use crate::process::Born;
+use crate::thread::head::Head;
+use crate::workers::vp::Vp;
+use platform::message::say;
+use std::ptr;
+
+impl Local {
+    /// Tells the group of the current depth that others were masters of its members.
+    pub fn take_members_back(&self) {
+        self.with_group(Group::had_other_masters);
+    }
+
+    /// Leads an explicit group until what is returned is dropped: what the calling thread forks
+    /// meanwhile gets `slaves`, and no others unless a team's size must be exact. The caller gave
+    /// its place at this depth to nobody else.
+    ///
+    /// # Safety
+    /// - `slaves` are in nobody else's reach until the leading has ended (L1), and joined.
+    /// - `head` says what the group may use, and what it points to outlives the leading.
+    /// - What is returned is dropped, on this thread, before anything that the caller began earlier
+    ///   on it ends.
+    pub unsafe fn lead(&self, head: &Head<'_>, slaves: &[&'static Vp]) -> Led<'_> {
+        self.give_to_group(slaves);
+        Led {
+            own: ptr::from_ref(head).cast(),
+            local: self,
+            born: Born::now(),
+            depth: self.depth.get(),
+            head: self.head.replace(ptr::from_ref(head).cast()),
+            root_depth: self.root_depth.replace(self.depth.get()),
+            _pin: self.pin(),
+        }
+    }
+}
+
+/// The leading of an explicit group, which ends when this is dropped.
+#[must_use = "the leading ends when this is dropped"]
+pub struct Led<'a> {
+    local: &'a Local,
+    born: Born,
+    depth: usize,
+    own: *const Head<'static>,
+    /// What was there before.
+    head: *const Head<'static>,
+    root_depth: usize,
+    /// Released last.
+    _pin: Pin<'a>,
+}
+
+impl Drop for Led<'_> {
+    fn drop(&mut self) {
+        let Self { local, .. } = *self;
+        if self.born.is_parents() {
+            // The body forked, and this is the child: what was led is the parent's (D13), and what
+            // was led around it, too.
+            return;
+        }
+        let is_last = ptr::eq(local.head.get(), self.own) && local.depth.get() == self.depth;
+        local.head.set(self.head);
+        local.root_depth.set(self.root_depth);
+        if !is_last {
+            // Going on would let two masters use the same virtual processors.
+            say(format_args!(
+                "nanos: a group or Team::install ended before one that began inside it on the same thread"
+            ));
+            std::process::abort();
+        }
+        local.give_to_group(&[]);
+    }
+}

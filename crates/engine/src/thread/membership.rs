@@ -1,0 +1,101 @@
+//! Where a thread stands in the innermost region that it works for, and what carries its result
+//! home.
+
+use crate::work::{Region, Root, WorkDescriptor};
+use crate::workers::vp::Vp;
+use std::ptr;
+
+/// Where a thread stands: its place in the innermost region that it works for.
+#[derive(Clone, Copy, Debug)]
+pub struct Membership {
+    pub id: u32,
+    pub size: u32,
+    /// Open regions around the thread, regions of one thread included.
+    pub level: u32,
+    /// Threads of the program that run at the same time, as far as the thread can tell: its team,
+    /// times the teams around it (whose other members fork alike, most likely), and other masters'
+    /// teams. More than there are processors: who waits may wait for one that has none, and must
+    /// not spin (D15).
+    pub crowd: u32,
+    /// The root of the region; null outside any region.
+    pub root: *const Root,
+    /// What the member's result rides home on; `None` for the master, who is at home.
+    pub carrier: Option<Carrier>,
+}
+
+impl Membership {
+    pub const OUTSIDE: Self =
+        Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null(), carrier: None };
+}
+
+/// The line in which a member arrives.
+#[derive(Clone, Copy, Debug)]
+pub enum Carrier {
+    /// The VP's supply line.
+    Line(&'static Vp),
+    /// The VP's arrival line.
+    Arrival(&'static Vp),
+}
+
+impl Carrier {
+    /// Leaves the member's result, before it arrives.
+    ///
+    /// # Safety
+    /// - The carrier is that of the calling member's [`Membership`], in the member's own work.
+    #[inline]
+    pub unsafe fn put<V: Send>(self, value: V) {
+        match self {
+            // SAFETY: - the member's work is not finished, and it copied the descriptor before it
+            // began.
+            Carrier::Line(vp) => unsafe { vp.put_on_line(value) },
+            // SAFETY: - the member has not arrived.
+            Carrier::Arrival(vp) => unsafe { vp.arrival().put(value) },
+        }
+    }
+
+    /// Takes the result, after the join.
+    ///
+    /// # Safety
+    /// - The caller is the region's master, joined it, and supplied nothing since.
+    /// - The member has put a `V`, which nobody took yet.
+    #[inline]
+    pub unsafe fn take<V: Send>(self) -> V {
+        match self {
+            // SAFETY: - caller's contract.
+            Carrier::Line(vp) => unsafe { vp.take_from_line() },
+            // SAFETY: - caller's contract.
+            Carrier::Arrival(vp) => unsafe { vp.arrival().take() },
+        }
+    }
+}
+
+impl Region {
+    /// The place of member `id`, whose result rides on `carrier`.
+    #[inline]
+    pub(crate) fn membership(&self, id: u32, carrier: Option<Carrier>) -> Membership {
+        Membership {
+            id,
+            size: self.size,
+            level: self.level,
+            crowd: self.crowd,
+            root: self.root,
+            carrier,
+        }
+    }
+}
+
+impl WorkDescriptor {
+    /// The member's place in the region.
+    #[inline]
+    pub(crate) fn membership(&self, carrier: Option<Carrier>) -> Membership {
+        let Self { id, size, level, root, .. } = *self;
+        Membership {
+            id: id.into(),
+            size: size.into(),
+            level: level.into(),
+            crowd: self.crowd(),
+            root,
+            carrier,
+        }
+    }
+}

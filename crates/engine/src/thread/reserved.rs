@@ -1,0 +1,81 @@
+//! What a master has reserved, how it is told from what others did since, and what its root lends.
+
+use super::group::Lending;
+use super::group::Reservation;
+use super::state::Local;
+use crate::workers::vp::Vp;
+
+impl Local {
+    /// What `reserve` has made ready, to be told from what is made ready later.
+    #[inline]
+    pub(crate) fn reservation(&self) -> Reservation {
+        self.with_group(|group| group.reservation())
+    }
+
+    /// The virtual processors of a team of `size`, more than one, if they are still as
+    /// `reservation` left them: at this depth, for nobody else meanwhile, not taken back by the
+    /// root. Cost: a few loads.
+    #[inline]
+    pub(crate) fn reserved(&self, reservation: Reservation, size: usize) -> Option<&[&'static Vp]> {
+        let generation = if self.is_root() { None } else { Some(self.generation()) };
+        self.with_group(|group| {
+            let is_ready = group.reservation() == reservation
+                && reservation != Reservation::NONE
+                && generation.is_none_or(|generation| group.generation == generation);
+            // SAFETY: - L2: as in `members`.
+            is_ready.then(|| unsafe { &*group.first(size) })
+        })
+    }
+
+    /// What the root of the region around lends from; null outside regions.
+    #[inline]
+    pub(crate) fn lender(&self) -> *const Lending {
+        self.membership.get().root.cast()
+    }
+
+    pub(crate) fn borrow(&self, wanted: usize, has: usize) -> Vec<&'static Vp> {
+        let root = self.lender();
+        if root.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: - the root's thread has the region open that this thread is a member of, so its
+        // state lives.
+        let root = unsafe { &*root };
+        root.borrow(wanted, has)
+    }
+
+    /// The number of what the root lends now.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        let root = self.lender();
+        if root.is_null() {
+            return 0;
+        }
+        // SAFETY: - as in `borrow`.
+        let root = unsafe { &*root };
+        root.generation()
+    }
+
+    /// A region of `size` threads inside another one begins.
+    #[inline]
+    pub(super) fn open_beyond(&self, size: usize) {
+        // SAFETY: - as in `borrow`.
+        let root = unsafe { self.lender().as_ref() };
+        if let Some(root) = root.filter(|_| !self.is_root()) {
+            self.with_group(|group| {
+                if size - 1 > group.lent {
+                    group.beyond.open(root);
+                }
+            });
+        }
+    }
+
+    /// It is joined.
+    #[inline]
+    pub(super) fn close_beyond(&self) {
+        // SAFETY: - as in `borrow`.
+        if let Some(root) = unsafe { self.lender().as_ref() } {
+            self.with_group(|group| group.close_beyond(root));
+        }
+    }
+}

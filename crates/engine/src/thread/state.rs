@@ -1,0 +1,426 @@
+//! What a thread's state holds, and what it says of where the thread stands.
+
+use super::claim::Claim;
+use super::group::Group;
+use crate::manager::source::{self, source};
+use crate::process::panics::{FirstPanic, Payload};
+use crate::program::counters::Counters;
+use crate::program::program;
+use crate::thread::head::{Follows, Head};
+use crate::thread::membership::Membership;
+use crate::waits::waiter::Waiter;
+use crate::work::{Member, Root, Work};
+use crate::workers::pool::pool;
+use crate::workers::vp::Vp;
+use platform::affinity::{Tid, current_tid};
+use std::cell::{Cell, UnsafeCell};
+use std::ptr;
+
+/// No depth at all.
+pub(super) const NOWHERE: usize = usize::MAX;
+
+/// The calling thread's state; see the module head. On lines of its own: each fork writes it, and
+/// what the allocator would put beside it other threads may be reading in each region (a round trip
+/// each time).
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Local {
+    pub(super) membership: Cell<Membership>,
+    /// Open regions of more than one thread that this thread is the master of.
+    pub(super) depth: Cell<usize>,
+    /// Frames that must end in LIFO order: see [`Local::pin`].
+    pins: Cell<u32>,
+    /// The sizer is being asked (L3).
+    asks: Cell<bool>,
+    pub(super) groups: UnsafeCell<Vec<Group>>,
+    /// Somebody holds a reference to a group (L2).
+    #[cfg(debug_assertions)]
+    holds_group: Cell<bool>,
+    /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until
+    /// it leads a group.
+    pub(super) root_depth: Cell<usize>,
+    /// The explicit group that this thread leads at that depth; null: none.
+    pub(super) head: Cell<*const Head<'static>>,
+    /// What it knows as one that waits; its place where a manager says that.
+    waiter: Waiter,
+    tid: Cell<Tid>,
+    /// False in the child of a fork, where the thread is one of the program.
+    pub(super) is_vp: Cell<bool>,
+    /// It is to go on on another thread.
+    pub(crate) is_to_be_renewed: Cell<bool>,
+    pub(super) claim: Claim,
+    /// See [`Local::number`].
+    number: Cell<Option<usize>>,
+    /// See [`Local::keep_panic`].
+    panic: FirstPanic,
+}
+
+impl AsRef<Waiter> for Local {
+    #[inline]
+    fn as_ref(&self) -> &Waiter {
+        &self.waiter
+    }
+}
+
+/// See [`Local::pin`].
+pub struct Pin<'a> {
+    pins: &'a Cell<u32>,
+    outer: u32,
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pins.set(self.outer);
+    }
+}
+
+impl Local {
+    pub(super) fn new(is_vp: bool) -> Self {
+        Self {
+            membership: Cell::new(Membership::OUTSIDE),
+            depth: Cell::new(0),
+            pins: Cell::new(0),
+            asks: Cell::new(false),
+            groups: UnsafeCell::new(Vec::new()),
+            #[cfg(debug_assertions)]
+            holds_group: Cell::new(false),
+            root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
+            head: Cell::new(ptr::null()),
+            waiter: Waiter::new(program().counters().take()),
+            tid: Cell::new(current_tid()),
+            is_vp: Cell::new(is_vp),
+            is_to_be_renewed: Cell::new(false),
+            claim: Claim::default(),
+            number: Cell::new(None),
+            panic: FirstPanic::default(),
+        }
+    }
+
+    #[inline]
+    pub fn membership(&self) -> Membership {
+        self.membership.get()
+    }
+
+    /// Until the guard is dropped no nano-thread is switched away from on this thread, except such
+    /// as were resumed meanwhile: for frames that change thread state which has to be undone in
+    /// LIFO order.
+    #[inline]
+    pub fn pin(&self) -> Pin<'_> {
+        let outer = self.pins.get();
+        self.pins.set(outer + 1);
+        Pin { pins: &self.pins, outer }
+    }
+
+    /// How many pins are in force.
+    #[inline]
+    pub fn pins(&self) -> u32 {
+        self.pins.get()
+    }
+
+    /// What the thread starts would inherit turns that are longer than usual ([`stint`]).
+    #[inline]
+    pub(crate) fn has_long_turns(&self) -> bool {
+        self.claim.stint.is_long()
+    }
+
+    /// Its turns are usual ones from now on, until it shares a processor anew.
+    #[inline]
+    pub(crate) fn end_long_turns(&self) {
+        self.claim.stint.end();
+    }
+
+    /// Gives a child that shares the thread's memory usual turns. Writes nothing.
+    pub(crate) fn end_childs_long_turns(&self) {
+        self.claim.stint.restore();
+    }
+
+    /// The thread as one that waits.
+    #[inline]
+    pub(crate) fn waiter(&self) -> &Waiter {
+        &self.waiter
+    }
+
+    /// The kernel thread.
+    #[inline]
+    pub(crate) fn tid(&self) -> Tid {
+        self.tid.get()
+    }
+
+    /// What to fork of a team of `granted` threads whose size nobody asked for: without those that
+    /// were lost lately.
+    #[inline]
+    pub fn present(&self, granted: usize) -> usize {
+        if self.waiter.presence().is_whole() || !self.is_outermost() {
+            granted
+        } else {
+            self.waiter.presence().reduced(granted)
+        }
+    }
+
+    /// The virtual processor that this thread is; none on threads of the program.
+    pub(crate) fn vp(&self) -> Option<&'static Vp> {
+        self.waiter.sitter().vp()
+    }
+
+    /// What this thread counts for [`statistics`](crate::statistics()).
+    #[inline]
+    pub fn counters(&self) -> &'static Counters {
+        self.waiter.counters()
+    }
+
+    /// The thread's number among those that have one; a thread that begins when this one has ended
+    /// may have the same.
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.number.get().unwrap_or_else(|| self.take_number())
+    }
+
+    #[cold]
+    fn take_number(&self) -> usize {
+        let number = program().numbers().take();
+        self.number.set(Some(number));
+        number
+    }
+
+    /// True outside any region of more than one thread, on a thread of the program.
+    #[inline]
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.depth.get() == 0 && !self.is_vp.get()
+    }
+
+    /// True where the thread owns the virtual processors of its group.
+    #[inline]
+    pub(crate) fn is_root(&self) -> bool {
+        self.depth.get() == self.root_depth.get()
+    }
+
+    /// The explicit group that the thread leads, where it has it for its next fork.
+    #[inline]
+    pub(super) fn head(&self) -> Option<&Head<'_>> {
+        if !self.is_root() {
+            return None;
+        }
+        // SAFETY: - null, or set by `lead` for as long as the head lives.
+        unsafe { self.head.get().as_ref() }
+    }
+
+    /// What makes groups of the caller's processors shrink.
+    pub fn followed(&self) -> Follows<'_> {
+        self.head().map_or(Follows::Grant, Follows::Outer)
+    }
+
+    /// What a region of the caller may have at most, by the sizer and by the explicit group that it
+    /// leads.
+    #[inline]
+    pub(crate) fn limit(&self) -> usize {
+        let limit = source().limit();
+        self.head().map_or(limit, |head| head.allowance(limit))
+    }
+
+    /// What a region without a number of its own asks for.
+    #[inline]
+    pub fn wish(&self) -> usize {
+        match self.head() {
+            Some(head) => head.own(),
+            None => source::wish(),
+        }
+    }
+
+    /// True for a thread of the program outside any region, one of one thread included.
+    pub(crate) fn is_outside_regions(&self) -> bool {
+        self.is_outermost() && self.membership.get().level == 0
+    }
+
+    /// The kernel thread that it belongs to.
+    pub(crate) fn runs_on(&self, tid: Tid) {
+        self.tid.set(tid);
+    }
+
+    /// True once after the virtual processor was told so.
+    pub(crate) fn is_to_be_renewed(&self) -> bool {
+        self.is_to_be_renewed.take()
+    }
+
+    /// The virtual processors that this master has for itself.
+    pub(crate) fn own_members(&self) -> Vec<&'static Vp> {
+        // SAFETY: - `Local` is touched by its thread only, and nothing is forked here.
+        let groups = unsafe { &*self.groups.get() };
+        groups.iter().flat_map(|group| &group.members[group.lent..]).copied().collect()
+    }
+
+    /// Runs `work` as a member.
+    #[inline]
+    pub(crate) fn run(&self, membership: Membership, work: Work, data: *const ()) {
+        let outer = self.membership.replace(membership);
+        // SAFETY: - `Team::run`'s contract: `work` may be called once for each member with this
+        // data.
+        unsafe { work(data, Member { id: membership.id, size: membership.size }) };
+        self.membership.set(outer);
+    }
+
+    /// The virtual processors of a team of `size` that `reserve` made room for.
+    #[inline]
+    pub fn members(&self, size: usize) -> &[&'static Vp] {
+        self.members_at(self.depth.get(), size)
+    }
+
+    /// The same one depth up, for who has just opened a region.
+    pub fn outer_members(&self, size: usize) -> &[&'static Vp] {
+        self.members_at(self.depth.get() - 1, size)
+    }
+
+    #[inline]
+    fn members_at(&self, depth: usize, size: usize) -> &[&'static Vp] {
+        let members = self.with_group_at(depth, |group| group.first(size));
+        // SAFETY: - L2: the list of a group's members is changed by the group's next fork only.
+        unsafe { &*members }
+    }
+
+    /// Opens a region of this thread: what it forks inside belongs one depth lower.
+    #[inline]
+    pub fn open(&self) -> usize {
+        let depth = self.depth.get();
+        self.depth.set(depth + 1);
+        depth
+    }
+
+    /// Closes the region that `open` returned `depth` for.
+    #[inline]
+    pub fn close(&self, depth: usize) {
+        self.depth.set(depth);
+    }
+
+    /// The root for members of a region that this thread forks.
+    #[inline]
+    pub(crate) fn root_for_members(&self) -> *const Root {
+        if self.is_root() {
+            self.with_group(|group| ptr::from_ref(&*group.root).cast())
+        } else {
+            self.membership.get().root
+        }
+    }
+
+    /// Asks the program's sizer: `question`, or `otherwise` when that is what is being done already
+    /// (L3). Until it has answered, regions of this thread have one thread, forks are one depth
+    /// lower, and no nano-thread leaves its stack.
+    pub(crate) fn ask<R>(&self, otherwise: R, question: impl FnOnce() -> R) -> R {
+        struct Asked<'a>(&'a Local, usize);
+        impl Drop for Asked<'_> {
+            fn drop(&mut self) {
+                self.0.close(self.1);
+                self.0.asks.set(false);
+            }
+        }
+        #[cfg(debug_assertions)]
+        debug_assert!(!self.holds_group.get(), "L2: a sizer is asked while a group is held");
+        if self.asks.replace(true) {
+            return otherwise;
+        }
+        let _pin = self.pin();
+        let _asked = Asked(self, self.open());
+        question()
+    }
+
+    /// True where regions have one thread, whatever is asked for: while the program's sizer is
+    /// asked, and on a VP in work that a stranger offered it.
+    pub fn forks_alone(&self) -> bool {
+        let is_strangers =
+            self.is_vp.get() && !self.is_root() && self.membership.get().root.is_null();
+        self.asks.get() || is_strangers
+    }
+
+    /// True while the program's sizer is asked.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks.get()
+    }
+
+    /// Uses the group of the current depth. No code of the program runs in `body` (L2).
+    #[inline]
+    pub(crate) fn with_group<R>(&self, body: impl FnOnce(&mut Group) -> R) -> R {
+        self.with_group_at(self.depth.get(), body)
+    }
+
+    #[inline]
+    pub(super) fn with_group_at<R>(&self, depth: usize, body: impl FnOnce(&mut Group) -> R) -> R {
+        #[cfg(debug_assertions)]
+        debug_assert!(!self.holds_group.replace(true), "L2: a group is held already");
+        // SAFETY: - `Local` is touched by its thread only, and `body` touches no groups but the one
+        // that it gets (L2).
+        let groups = unsafe { &mut *self.groups.get() };
+        if depth >= groups.len() {
+            groups.resize_with(depth + 1, Group::default);
+        }
+        let result = body(&mut groups[depth]);
+        #[cfg(debug_assertions)]
+        self.holds_group.set(false);
+        result
+    }
+
+    /// The thread forks no more.
+    pub(super) fn claims_end(&self) {
+        self.claim.end();
+    }
+
+    /// Gives all that the thread reserved back.
+    pub(super) fn retire(self) {
+        program().counters().give_back(self.counters());
+        if let Some(number) = self.number.get() {
+            program().numbers().give_back(number);
+        }
+        for mut group in self.groups.into_inner() {
+            group.members.drain(..group.lent);
+            // Their next master may have other processors, or none of its own.
+            group
+                .members
+                .iter()
+                .filter(|vp| vp.is_bound())
+                .for_each(|vp| crate::manager::let_go(vp));
+            pool().give_back(group.members);
+        }
+    }
+
+    /// In a child that was forked inside a region and leaves it: the regions around are its
+    /// parent's as well, with all that is lent in them. It has been outside since the fork
+    /// (`forget_groups`), and stays there.
+    #[cold]
+    pub fn stay_outside(&self) {
+        self.membership.set(Membership::OUTSIDE);
+    }
+
+    /// In a child: keeps the panic of a part that has no line any more, for the region that it
+    /// leaves next.
+    #[cold]
+    pub fn keep_panic(&self, payload: Payload) {
+        self.panic.keep(payload);
+    }
+
+    /// What [`Self::keep_panic`] kept.
+    #[cold]
+    pub fn take_panic(&self) -> Option<Payload> {
+        self.panic.take()
+    }
+
+    /// In the child of a fork, by the thread that has forked: what it reserved is the parent's.
+    /// True where it was a virtual processor; it is a thread of the program now.
+    pub(super) fn forget_after_fork(&self) -> bool {
+        self.forget_groups();
+        self.waiter.sitter().is(None);
+        self.is_vp.take()
+    }
+
+    fn forget_groups(&self) {
+        // SAFETY: - called in the child of a fork, by the thread that owns the state.
+        let groups = unsafe { &mut *self.groups.get() };
+        std::mem::take(groups).into_iter().for_each(std::mem::forget);
+        self.claim.forget();
+        self.tid.set(current_tid());
+        self.waiter.counts_in(program().counters().take());
+        // Regions that were open in the parent cannot be joined here: their other members do not
+        // exist.
+        self.depth.set(0);
+        self.root_depth.set(0);
+        self.head.set(ptr::null());
+        self.membership.set(Membership::OUTSIDE);
+    }
+}

@@ -1,0 +1,88 @@
+//! Forking elsewhere for a while: for what runs on top of a stack without belonging to it.
+//!
+//! A nano-thread that waits inside `Team::install` keeps its stack, and
+//! other nano-threads of its scope run on top of it. They are no part of what was installed: they
+//! fork with what the scope's member has. They do so deeper than the caller, whose groups stay as
+//! they are, in a group that is given the same virtual processors: no region of this thread is open
+//! then, so it is their only master all the time (L1).
+
+use super::state::{Local, NOWHERE};
+use crate::thread::head::Head;
+use crate::workers::vp::Vp;
+
+/// Where a thread forks: see [`Local::go_to`].
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Regions around.
+    level: u32,
+    depth: usize,
+    root_depth: usize,
+    head: *const Head<'static>,
+}
+
+/// A thread that forks elsewhere for a while.
+pub struct Visit<'a> {
+    local: &'a Local,
+    /// Where it was.
+    from: Place,
+}
+
+impl Drop for Visit<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.local.give_to_group(&[]);
+        self.local.set_place(self.from);
+        self.local.take_members_back();
+    }
+}
+
+impl Local {
+    /// Where the thread forks now.
+    pub fn place(&self) -> Place {
+        let (depth, root_depth, head) = (self.depth.get(), self.root_depth.get(), self.head.get());
+        Place { level: self.membership.get().level, depth, root_depth, head }
+    }
+
+    fn set_place(&self, place: Place) {
+        self.depth.set(place.depth);
+        self.root_depth.set(place.root_depth);
+        self.head.set(place.head);
+    }
+
+    /// For what runs on top of the caller's stack without being a part of what the caller does: as
+    /// long as the visit lasts, the thread forks as it would at `base`, where it was further down
+    /// the stack. `None` where that is where it is; and where it has opened regions since, whose
+    /// members are at work.
+    #[inline]
+    pub fn go_to(&self, base: Place) -> Option<Visit<'_>> {
+        if self.depth.get() == base.depth { None } else { self.visit(base) }
+    }
+
+    #[cold]
+    fn visit(&self, base: Place) -> Option<Visit<'_>> {
+        let from = self.place();
+        if from.level != base.level || self.asks() {
+            return None;
+        }
+        let is_root = base.root_depth == base.depth;
+        let slaves = self.with_group_at(base.depth, |group| {
+            if is_root { group.members.clone() } else { Vec::new() }
+        });
+        let depth = from.depth + 1;
+        // Who is no root there borrows what its root does not use.
+        self.set_place(Place { depth, root_depth: if is_root { depth } else { NOWHERE }, ..base });
+        self.give_to_group(&slaves);
+        Some(Visit { local: self, from })
+    }
+
+    /// The group of the current depth has `slaves`, and those of its own.
+    pub(super) fn give_to_group(&self, slaves: &[&'static Vp]) {
+        self.with_group(|group| {
+            // What the root lent to an earlier region here is given up, until the root lends anew.
+            group.members.splice(..group.lent, slaves.iter().copied());
+            group.lent = slaves.len();
+            group.generation = 0;
+            group.had_other_masters();
+        });
+    }
+}

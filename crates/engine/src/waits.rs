@@ -1,0 +1,4 @@
+//! How threads wait: how long they spin before they sleep, and what they do meanwhile.
+
+pub mod patience;
+pub(crate) mod waiter;

@@ -1,0 +1,471 @@
+//! How long a thread spins before it sleeps, in time, never in iterations.
+//!
+//! # Rules (../../docs/papers.md: D5, D7, D15, D16)
+//! | situation | spins for |
+//! |---|---|
+//! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
+//! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
+//! | manager, processors are wanted elsewhere | [`SHORT`] |
+//! | no manager | between [`SHORTEST`](crate::waits::waiter::SHORTEST) and [`LONG`](crate::waits::waiter::LONG), as it paid lately (below) |
+//! | no manager, and others were seen on our processors ([`Load`](crate::contention::Load)) | the same, at most [`SHORT`] |
+//! | no manager, nobody was seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
+//! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
+//! | `Waiting::Passive` | not at all |
+//! The situation is looked at again while spinning, so that a lost processor ends the spinning at
+//! once.
+//!
+//! # Handing over
+//! A thread that waits for another one on the same processor keeps just that one from coming. A
+//! team larger than its processors hands over at once, by a yield, and where strangers get what it
+//! yields by a sleep ([`Strangers`](crate::contention::Strangers)). Elsewhere a wait that lasts
+//! longer than [`SHORT`], or would sleep, first looks around: a master asks where its late member
+//! is ([`Presence`](crate::contention::Presence)), and where both share a processor it offers it by
+//! `sched_yield` and then sleeps, instead of spinning through the member's time (M5, M14).
+//! Who waits in a barrier, a `join` or for nano-threads looks likewise whether whom it waits for,
+//! as far as it knows that, is ready on its own processor (`beside`): the member that is awaited
+//! next, the master that is to let it go, the thief of its half, the first few members of its
+//! scope. Such a look is due once in a millisecond: who just had one asks again, as long as it
+//! waits. Nobody's absence is noted there. In an overlap a slave, which waits for its master, spins
+//! as the table says, and so does a member of a join that has nothing to do.
+//!
+//! # Learning
+//! Each thread doubles its limit after a wait that spinning for
+//! [`LONG`](crate::waits::waiter::LONG) would have covered, whether it slept in it or not, and
+//! halves it after a longer one. On a quiet machine waits are short and threads stay awake; beside
+//! other programs a partner that lost its processor is away for milliseconds, and after a few such
+//! waits nobody spins for it.
+
+use crate::contention::HOLE;
+use crate::manager::Managed;
+use crate::manager::source::{self, source};
+use crate::program::config::Waiting;
+use crate::program::program;
+use crate::protocols::wait_point::{Look, SHORT, WaitPoint};
+use crate::sizer::Lease;
+use crate::waits::waiter::Waiter;
+use crate::workers::pool::pool;
+use platform::affinity::{Tid, current_cpu};
+use platform::clock::Ticks;
+use std::thread;
+
+/// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many,
+/// and each sleep behind one costs the next region a wake-up.
+pub const HOT: u64 = 2000;
+
+/// Looks of [`holds_soon`].
+const FIRST_LOOKS: usize = 16;
+/// Looks between two readings of the clock.
+const LOOKS_PER_READING: u32 = 32;
+/// The fewest times that a thread of a crowded team hands its processor over before it sleeps: each
+/// may be for a time slice.
+const HAND_OVERS: u32 = 3;
+
+/// True when one of `crowd` threads may spin for a moment.
+pub fn may_spin(crowd: u32) -> bool {
+    !is_crowded(crowd) && program().config().waiting != Waiting::Passive
+}
+
+/// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true
+/// when `look` came to hold. Nothing is set up for it and nothing has to be cleared away after it,
+/// which a short wait would feel.
+#[inline]
+pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
+    may_spin(crowd)
+        && (0..FIRST_LOOKS).any(|_| {
+            platform::sync::pause();
+            look()
+        })
+}
+
+/// What a thread finds that waits for any of `threads`: one that waits for the caller's own
+/// processor gets it. Cost: some 5 us for each of a few threads, once in a millisecond.
+#[cold]
+pub fn beside(
+    waiter: &impl AsRef<Waiter>,
+    crowd: u32,
+    threads: impl Iterator<Item = Tid>,
+) -> Advice {
+    if is_crowded(crowd) {
+        // They take turns anyway.
+        return Advice::Spin;
+    }
+    match waiter.as_ref().presence().any_waits_for(current_cpu(), threads) {
+        Some(true) => Advice::HandOver,
+        Some(false) => Advice::Spin,
+        None => Advice::Later,
+    }
+}
+
+/// True when `crowd` threads are more than the program has processors now.
+pub(crate) fn is_crowded(crowd: u32) -> bool {
+    !source::has_room_for(crowd as usize)
+}
+
+/// What a waiting thread found when it looked around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing that speaks against spinning, as far as the rules allow it.
+    Spin,
+    /// It keeps a processor from whom it waits for.
+    HandOver,
+    /// It did not look, because it had just looked: it may ask again.
+    Later,
+}
+
+impl From<()> for Advice {
+    fn from((): ()) -> Self {
+        Advice::Spin
+    }
+}
+
+/// For what a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For the others of a region that it is in.
+    Inside,
+    /// For work: it is idle, and has a processor to give back (D7).
+    Idle,
+}
+
+/// Microseconds that one of `crowd` threads may spin now.
+pub(crate) fn limit(waiter: &Waiter, crowd: u32, wait: Wait) -> u64 {
+    if is_crowded(crowd) {
+        return 0;
+    }
+    let has_processor_for_each = || {
+        // All threads that the engine has ever started, and the outermost masters.
+        let (program, created) = (program(), pool().created());
+        created + program.masters().count().max(1) <= program.processors()
+    };
+    allowed(
+        program().config().waiting,
+        wait,
+        || source().lease(),
+        &Knowledge {
+            is_load_seen: || program().load().is_seen(),
+            has_processor_for_each,
+            learnt: waiter.limit(),
+        },
+    )
+}
+
+/// What a thread knows where no manager says who wants its processor. Asked only there.
+struct Knowledge<L, P> {
+    /// Others were seen on the program's processors.
+    is_load_seen: L,
+    /// There were never more threads than processors.
+    has_processor_for_each: P,
+    /// Microseconds by which spinning paid lately.
+    learnt: u64,
+}
+
+/// The table of the module head for who has a processor: microseconds.
+fn allowed(
+    waiting: Waiting,
+    wait: Wait,
+    lease: impl Fn() -> Lease,
+    known: &Knowledge<impl Fn() -> bool, impl Fn() -> bool>,
+) -> u64 {
+    match waiting {
+        // Who is to stay hot does not keep what it has no use for from others.
+        Waiting::Active if wait == Wait::Idle && lease() == Lease::Wanted => SHORT,
+        Waiting::Active => u64::MAX,
+        Waiting::Passive => 0,
+        Waiting::Auto | Waiting::Hot => match lease() {
+            Lease::Dedicated => HOT,
+            Lease::Wanted => SHORT,
+            Lease::Unmanaged if (known.is_load_seen)() => known.learnt.min(SHORT),
+            Lease::Unmanaged if waiting == Waiting::Hot && (known.has_processor_for_each)() => HOT,
+            Lease::Unmanaged => known.learnt,
+        },
+    }
+}
+
+/// Waits at `point` until `look` says `Ready`: [`wait_by`] its [`WaitPoint::sleep_until`].
+pub fn wait<A: Into<Advice>>(
+    point: &WaitPoint,
+    waiter: &impl AsRef<Waiter>,
+    crowd: u32,
+    linger: impl FnMut() -> A,
+    look: impl FnMut() -> Look,
+) {
+    let sleep = |look| point.sleep_until(look);
+    wait_by(sleep, waiter.as_ref(), (crowd, Wait::Inside), linger, look);
+}
+
+/// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling
+/// `linger` once when that takes longer than [`SHORT`], or before it sleeps, and again while it
+/// says `Later`; then calls `sleep` with it, which sleeps until it does.
+pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
+    sleep: impl FnOnce(L),
+    waiter: &Waiter,
+    (crowd, wait): (u32, Wait),
+    linger: impl FnMut() -> A,
+    mut look: L,
+) {
+    if is_crowded(crowd) {
+        // Not one look more: the thread that this one waits for most likely stands behind it in the
+        // kernel's queue (D15).
+        if look() != Look::Ready {
+            wait_in_turn(sleep, waiter, linger, look);
+        }
+        return;
+    }
+    let mut spell = Spell::default();
+    match spell.spin(waiter, (crowd, wait), linger, &mut look) {
+        Spun::Ready => {}
+        // How long others kept the processor says nothing about how long to spin.
+        Spun::ReadyAfterOthers(spun) => return waiter.counters().waited(spun),
+        Spun::Pending => {
+            waiter.counters().parked();
+            sleep(look);
+        }
+    }
+    if let Some(begin) = spell.started {
+        waiter.waited(begin.elapsed_ticks());
+    }
+}
+
+/// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where
+/// strangers would get it. How long others kept the processor says nothing about how long to spin
+/// where there is one for each.
+fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
+    sleep: impl FnOnce(L),
+    waiter: &Waiter,
+    mut linger: impl FnMut() -> A,
+    mut look: L,
+) {
+    waiter.safe_point();
+    if yields_go_to_strangers(waiter) {
+        let begin = Ticks::now();
+        source().refresh();
+        waiter.counters().parked();
+        sleep(look);
+        return waiter.counters().waited(begin.elapsed_ticks());
+    }
+    let strangers = waiter.strangers();
+    let timing = strangers.begin();
+    let was_moved = waiter.hand_over();
+    let seen = look();
+    if seen == Look::Ready {
+        return waiter.counters().waited(strangers.end_unless(was_moved, timing));
+    }
+    let (timing, begin) = timing.of_longer();
+    let is_ready = go_on_handing_over(SHORT, seen, &mut look);
+    strangers.end_unless(was_moved, timing);
+    if !is_ready {
+        let _: Advice = linger().into();
+        waiter.counters().parked();
+        sleep(look);
+    }
+    waiter.counters().waited(begin.elapsed_ticks());
+}
+
+/// One wait of a thread that has a processor to spin on.
+#[derive(Debug, Default)]
+struct Spell {
+    /// First reading of the clock since the last progress.
+    started: Option<Ticks>,
+    last_reading: Option<Ticks>,
+    /// It has looked around.
+    lingered: bool,
+}
+
+/// How spinning ended.
+#[derive(Debug)]
+enum Spun {
+    /// The condition came to hold.
+    Ready,
+    /// It came to hold after the processor was handed over, behind so many ticks of spinning.
+    ReadyAfterOthers(u64),
+    /// It does not hold, and the thread is to sleep.
+    Pending,
+}
+
+impl Spell {
+    /// Spins as long as the rules allow it. Between two readings of the clock: a look, a pause, and
+    /// a count.
+    #[inline(always)]
+    fn spin<A: Into<Advice>>(
+        &mut self,
+        waiter: &Waiter,
+        (crowd, wait): (u32, Wait),
+        mut linger: impl FnMut() -> A,
+        look: &mut impl FnMut() -> Look,
+    ) -> Spun {
+        let mut looks = 0_u32;
+        loop {
+            match look() {
+                Look::Ready => return Spun::Ready,
+                Look::Progress => (self.started, self.last_reading) = (None, None),
+                Look::Pending => {}
+            }
+            platform::sync::pause();
+            looks = looks.wrapping_add(1);
+            if !looks.is_multiple_of(LOOKS_PER_READING) {
+                continue;
+            }
+            waiter.safe_point();
+            let spun = self.read_clock();
+            let allowed = limit(waiter, crowd, wait);
+            let is_over = spun >= Ticks::about_us(allowed);
+            let gives_way =
+                (is_over || spun > Ticks::about_us(SHORT)) && self.gives_way(&mut linger);
+            if gives_way {
+                waiter.counters().handed_over();
+            }
+            if (allowed == 0 || gives_way) && hand_over(0, look) {
+                return Spun::ReadyAfterOthers(spun);
+            }
+            if is_over || gives_way {
+                return Spun::Pending;
+            }
+        }
+    }
+
+    /// Ticks since the first reading. A hole since the last one is evidence of others on this
+    /// processor.
+    fn read_clock(&mut self) -> u64 {
+        let now = Ticks::now();
+        if let Some(last) = self.last_reading.replace(now)
+            && now.since(last) > Ticks::about_us(HOLE)
+        {
+            program().load().note();
+        }
+        now.since(*self.started.get_or_insert(now))
+    }
+
+    /// Looks around, once: true when the thread keeps the processor from whom it waits for.
+    fn gives_way<A: Into<Advice>>(&mut self, mut linger: impl FnMut() -> A) -> bool {
+        if self.lingered {
+            return false;
+        }
+        let advice = linger().into();
+        // Who is to stay awake would else keep the processor for as long as this wait takes.
+        self.lingered = advice != Advice::Later;
+        advice == Advice::HandOver
+    }
+}
+
+/// True where somebody else than whom this thread waits for gets what it yields. Programs that a
+/// manager lets take turns yield to each other.
+#[inline]
+fn yields_go_to_strangers(waiter: &Waiter) -> bool {
+    waiter.strangers().take_turns() && !source::managed_already().is_some_and(Managed::takes_turns)
+}
+
+/// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling
+/// that this thread waits for, and a yield costs less than a sleep. Where nobody takes it a yield
+/// returns at once, and the thread goes on with it for `us` microseconds. True when the condition
+/// came to hold.
+fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
+    thread::yield_now();
+    let seen = look();
+    seen == Look::Ready || go_on_handing_over(us, seen, look)
+}
+
+/// [`hand_over`] behind its first yield, after which the last look brought `seen`.
+#[cold]
+#[inline(never)]
+fn go_on_handing_over(us: u64, mut seen: Look, look: &mut impl FnMut() -> Look) -> bool {
+    let mut begin = None;
+    let mut yields = 0;
+    loop {
+        match seen {
+            Look::Ready => return true,
+            Look::Progress => (yields, begin) = (0, None),
+            Look::Pending => yields += 1,
+        }
+        if yields >= HAND_OVERS {
+            let now = Ticks::now();
+            if now.since(*begin.get_or_insert(now)) >= Ticks::about_us(us) {
+                return false;
+            }
+        }
+        thread::yield_now();
+        seen = look();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::waits::waiter::{LONG, SHORTEST};
+
+    const WAITINGS: [Waiting; 4] = [Waiting::Auto, Waiting::Hot, Waiting::Active, Waiting::Passive];
+    const LEASES: [Lease; 3] = [Lease::Dedicated, Lease::Wanted, Lease::Unmanaged];
+
+    /// What who waits so may spin, with others seen or not, and having learnt so much.
+    fn limit_of(
+        waiting: Waiting,
+        wait: Wait,
+        lease: Lease,
+        is_load_seen: bool,
+        has_room: bool,
+        learnt: u64,
+    ) -> u64 {
+        let known = Knowledge {
+            is_load_seen: || is_load_seen,
+            has_processor_for_each: || has_room,
+            learnt,
+        };
+        allowed(waiting, wait, || lease, &known)
+    }
+
+    /// The rules of D7, D15 and D16 once more, in the words of the documents: what is allowed in
+    /// each of the 288 situations.
+    #[test]
+    fn each_situation_has_the_limit_that_the_table_says() {
+        for (waiting, lease) in
+            WAITINGS.into_iter().flat_map(|waiting| LEASES.map(|lease| (waiting, lease)))
+        {
+            for (wait, seen) in [Wait::Inside, Wait::Idle]
+                .into_iter()
+                .flat_map(|wait| [true, false].map(|seen| (wait, seen)))
+            {
+                for (room, learnt) in [true, false]
+                    .into_iter()
+                    .flat_map(|room| [SHORTEST, SHORT + 30, LONG].map(|learnt| (room, learnt)))
+                {
+                    let is_managed = lease != Lease::Unmanaged;
+                    let expected = if waiting == Waiting::Passive {
+                        0
+                    } else if waiting == Waiting::Active {
+                        let gives_back = wait == Wait::Idle && lease == Lease::Wanted;
+                        if gives_back { 50 } else { u64::MAX }
+                    } else if is_managed {
+                        if lease == Lease::Dedicated { 2000 } else { 50 }
+                    } else if seen {
+                        // As it paid, at most 50.
+                        if learnt < 50 { learnt } else { 50 }
+                    } else if waiting == Waiting::Hot && room {
+                        2000
+                    } else {
+                        learnt
+                    };
+                    let found = limit_of(waiting, wait, lease, seen, room, learnt);
+                    assert_eq!(
+                        found, expected,
+                        "{waiting:?} {wait:?} {lease:?}, seen: {seen}, room: {room}, {learnt}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_manager_s_word_needs_no_evidence() {
+        let known = Knowledge {
+            is_load_seen: || -> bool { panic!("nobody asks for evidence under a manager") },
+            has_processor_for_each: || -> bool { panic!("nor for this") },
+            learnt: LONG,
+        };
+        for lease in [Lease::Dedicated, Lease::Wanted] {
+            assert!(
+                WAITINGS
+                    .map(|waiting| allowed(waiting, Wait::Inside, || lease, &known))
+                    .contains(&u64::MAX)
+            );
+        }
+    }
+}

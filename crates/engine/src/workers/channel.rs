@@ -1,0 +1,265 @@
+//! The broadcast channel of a group: the master's side and the virtual processors' side of global
+//! supply.
+//!
+//! # Protocol
+//! 1. *Attach*, when members come or change: a region over the members' own lines in which each
+//!    takes its place in the master's ring, and each leader notes its flock's arrival lines. It is
+//!    joined, so the last-seen values that leaders and master take stand still meanwhile.
+//! 2. *Fork*: the master publishes one entry; members with a number below the region's size take
+//!    part.
+//! 3. *Join*: a leader waits for its flock and arrives; the master waits for its own flock and for
+//!    the leaders.
+//!
+//! # Invariants
+//! C1  A virtual processor follows one ring. Who reserved it (L1 of [`crate::thread`]) attaches it;
+//!     a master that gets it back finds it at another ring and attaches it anew.
+//! C2  A ring lives as long as its master or anybody who follows it: one that lost its master stays
+//!     silent for ever.
+//! C3  Leaders of a team are leaders in every larger one ([`supply::leaders`]), so a change of size
+//!     attaches nobody.
+//!
+//! Several works may be open in the ring ([`crate::protocols::ring`]); `Team::run` opens one at a
+//! time.
+
+use crate::protocols::arrival::LastSeen;
+use crate::protocols::ring::{Follower, Ring, Word};
+use crate::work::{Member, Region, Root, Work};
+use crate::workers::supply;
+use crate::workers::vp::Vp;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Arc;
+
+/// The words of a broadcast work: [`Region`].
+const WORDS: usize = 5;
+/// Works that may be open at once.
+const ENTRIES: usize = 4;
+
+pub(crate) type TeamRing = Ring<WORDS, ENTRIES>;
+
+fn to_words(region: &Region) -> [Word; WORDS] {
+    [
+        region.work as Word,
+        region.data.cast_mut().cast(),
+        region.root.cast_mut().cast(),
+        ptr::without_provenance_mut(region.size as usize),
+        ptr::without_provenance_mut(region.level as usize | (region.crowd as usize) << 32),
+    ]
+}
+
+/// # Safety
+/// - The words were made by `to_words`.
+unsafe fn from_words(words: [Word; WORDS]) -> Region {
+    // SAFETY: - the first word is a `Work` that `to_words` cast to a pointer (caller's contract).
+    let work: Work = unsafe { std::mem::transmute::<Word, Work>(words[0]) };
+    let [size, level_and_crowd] = [words[3].addr(), words[4].addr()];
+    Region {
+        work,
+        data: words[1].cast_const().cast(),
+        carried: None,
+        root: words[2].cast_const().cast::<Root>(),
+        size: size as u32,
+        level: level_and_crowd as u32,
+        crowd: (level_and_crowd >> 32) as u32,
+    }
+}
+
+/// The master's side. On lines of its own, since it writes them in each region.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Channel {
+    ring: Arc<TeamRing>,
+    /// Number of the next work.
+    next: Cell<u64>,
+    /// Last arrival seen of each member (PJV); the first is member 1's. Kept for those in
+    /// `awaited`.
+    last: Vec<LastSeen>,
+    /// Members that the master waits for itself, ascending: its own flock and the leaders.
+    awaited: Vec<usize>,
+}
+
+impl Channel {
+    /// A channel that nobody follows yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            ring: Arc::new(Ring::new()),
+            next: Cell::new(1),
+            last: Vec::new(),
+            awaited: Vec::new(),
+        }
+    }
+
+    /// How many of `members`, from the first, follow this channel as it is.
+    pub(crate) fn followers(&self, members: &[&'static Vp]) -> usize {
+        let follows = |vp: &&&'static Vp| vp.follows(Arc::as_ptr(&self.ring));
+        members.iter().take(self.last.len()).take_while(follows).count()
+    }
+
+    /// Attaches the first `count` of `members`, none of which has work. `run` runs a region of
+    /// them over their own lines: this work with these data on a team of that size.
+    pub(crate) fn attach(
+        &mut self,
+        members: &[&'static Vp],
+        count: usize,
+        run: impl FnOnce(Work, *const (), u32),
+    ) {
+        let leader_of = supply::leaders(members);
+        self.last = members.iter().map(|vp| LastSeen::of(vp.arrival())).collect();
+        self.awaited =
+            (1..leader_of.len()).filter(|&id| leader_of[id] == 0 || leader_of[id] == id).collect();
+        let invitation =
+            Invitation { ring: &self.ring, next: self.next.get(), members, leader_of: &leader_of };
+        let size = u32::try_from(count + 1).expect("teams stay below largest_team");
+        run(accept, ptr::from_ref(&invitation).cast(), size);
+    }
+
+    /// Step 2: publishes `region` to the members below its size. The caller then fences once and
+    /// wakes who sleeps.
+    #[inline]
+    pub(crate) fn publish(&self, region: &Region) {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        self.ring.publish(number, to_words(region));
+    }
+
+    /// Step 3 for the master: those of `members` that it waits for itself.
+    #[inline]
+    pub(crate) fn awaited<'a>(&'a self, members: &'a [&'static Vp]) -> Awaited<'a> {
+        let ids = &self.awaited[..self.awaited.partition_point(|&id| id <= members.len())];
+        Awaited { channel: self, ids, members }
+    }
+}
+
+/// The members that a master waits for itself.
+pub(crate) struct Awaited<'a> {
+    channel: &'a Channel,
+    ids: &'a [usize],
+    members: &'a [&'static Vp],
+}
+
+impl Awaited<'_> {
+    /// How many.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The one at `at`.
+    #[inline]
+    pub(crate) fn vp(&self, at: usize) -> &'static Vp {
+        self.members[self.ids[at] - 1]
+    }
+
+    /// True when that one has arrived.
+    #[inline]
+    pub(crate) fn has_arrived(&self, at: usize) -> bool {
+        self.channel.last[self.ids[at] - 1].is_passed(self.vp(at).arrival())
+    }
+
+    /// All have.
+    #[inline]
+    pub(crate) fn record(&self) {
+        for &id in self.ids {
+            self.channel.last[id - 1].record(self.members[id - 1].arrival());
+        }
+    }
+}
+
+/// What an attaching member needs.
+struct Invitation<'a> {
+    ring: &'a Arc<TeamRing>,
+    next: u64,
+    members: &'a [&'static Vp],
+    leader_of: &'a [usize],
+}
+
+/// The work of the attach region.
+///
+/// # Safety
+/// - `data` points to a live [`Invitation`], and this thread is the virtual processor of `member`,
+///   which is not 0.
+unsafe fn accept(data: *const (), member: Member) {
+    // SAFETY: - caller's contract; the lifetime ends with the region.
+    let invitation = unsafe { &*data.cast::<Invitation<'_>>() };
+    let id = member.id as usize;
+    let vp = invitation.members[id - 1];
+    let is_led = |other: &usize| *other != id && invitation.leader_of[*other] == id;
+    let flock = (1..invitation.leader_of.len()).filter(is_led).map(|other| {
+        let vp = invitation.members[other - 1];
+        Led { id: other, vp, last: LastSeen::of(vp.arrival()) }
+    });
+    let attachment = Attachment {
+        ring: Arc::clone(invitation.ring),
+        follower: Follower::new(invitation.next),
+        id: member.id,
+        flock: flock.collect(),
+    };
+    // SAFETY: - caller's contract: on its own thread.
+    unsafe { vp.follow(attachment) };
+}
+
+/// A virtual processor's side.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    ring: Arc<TeamRing>,
+    follower: Follower,
+    /// The own number in the master's teams.
+    id: u32,
+    /// Who arrives through this one, ascending.
+    flock: Vec<Led>,
+}
+
+/// A member that arrives through its leader.
+#[derive(Debug)]
+pub(crate) struct Led {
+    id: usize,
+    pub(crate) vp: &'static Vp,
+    /// The last arrival that the leader has seen.
+    last: LastSeen,
+}
+
+impl Led {
+    /// It has arrived.
+    #[inline]
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.last.is_passed(self.vp.arrival())
+    }
+
+    /// The leader has seen that.
+    #[inline]
+    pub(crate) fn record(&self) {
+        self.last.record(self.vp.arrival());
+    }
+}
+
+impl Attachment {
+    /// The ring, to be compared only.
+    pub(crate) fn ring(&self) -> *const TeamRing {
+        Arc::as_ptr(&self.ring)
+    }
+
+    /// The next work in which this virtual processor takes part. Cost when nothing is new: one
+    /// load.
+    #[inline]
+    pub(crate) fn look(&mut self) -> Option<Region> {
+        let id = self.id as usize;
+        let words = self.follower.look(&self.ring, |words| id < words[3].addr())?;
+        // SAFETY: - only `Channel::publish` writes to a team's ring, words of `to_words`.
+        Some(unsafe { from_words(words) })
+    }
+
+    /// The own number in the master's teams.
+    #[inline]
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Step 3 for a leader: those of its flock who take part in a region of `size`.
+    #[inline]
+    pub(crate) fn flock(&self, size: u32) -> &[Led] {
+        if self.flock.is_empty() {
+            return &[];
+        }
+        &self.flock[..self.flock.partition_point(|led| led.id < size as usize)]
+    }
+}

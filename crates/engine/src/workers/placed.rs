@@ -1,0 +1,133 @@
+//! A virtual processor's place, as others see and change it: what its
+//! [`Station`](crate::placement::station::Station) says.
+
+use crate::placement::berth::Held;
+use crate::placement::following::Following;
+use crate::placement::home::Home;
+use crate::placement::nearness::{Placed, Whereabouts};
+use crate::workers::vp::Vp;
+use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::mask::Mask;
+
+impl Vp {
+    /// Wakes on `home` from now on, unless it is bound. For its master.
+    #[inline]
+    pub(crate) fn lodge(&self, home: Home) {
+        self.station().lodge(home)
+    }
+
+    /// Where it wakes, unless it is bound.
+    #[inline]
+    pub(crate) fn lodging(&self) -> Home {
+        self.station().lodging()
+    }
+
+    /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as
+    /// its master finds it awake. Where the program bound it itself, it stays. Not where a manager
+    /// says who sits where.
+    #[inline]
+    pub(crate) fn move_to(&self, home: Home) {
+        self.station().move_to(home, !self.may_sleep())
+    }
+
+    /// The number under which the VP was created.
+    #[inline]
+    pub(crate) fn number(&self) -> usize {
+        self.station().number()
+    }
+
+    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two
+    /// system calls where it was put.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        self.station().settle()
+    }
+
+    /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put.
+    /// For handlers of signals, too.
+    #[inline]
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.station().hold()
+    }
+
+    /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork`
+    /// because the VP was put there.
+    #[inline]
+    pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
+        self.station().was_put_on(own)
+    }
+
+    /// Binds the VP to `cpus`.
+    #[inline]
+    pub(crate) fn bind(&self, cpus: &CpuSet) {
+        self.station().bind(cpus)
+    }
+
+    /// Lets the VP run anywhere in the program's mask again.
+    #[inline]
+    pub(crate) fn unbind(&self) {
+        self.station().unbind()
+    }
+
+    /// Its number for a manager.
+    #[inline]
+    pub(crate) fn seat(&self) -> usize {
+        self.station().seat()
+    }
+
+    /// False while its creator has not put it where it begins: then it cannot be bound yet.
+    #[inline]
+    pub(crate) fn can_be_bound(&self) -> bool {
+        self.station().can_be_bound()
+    }
+
+    /// Its kernel thread, once that runs.
+    #[inline]
+    pub(crate) fn tid(&self) -> Option<Tid> {
+        self.station().tid()
+    }
+
+    /// The grant by which the VP was put where it is.
+    #[inline]
+    pub(crate) fn following(&self) -> &Following {
+        self.station().following()
+    }
+
+    /// True for the first who helps the VP in this epoch.
+    #[inline]
+    pub(crate) fn take_help(&self, epoch: u32) -> bool {
+        self.station().take_help(epoch)
+    }
+
+    /// True when the VP has fixed processors.
+    #[inline]
+    pub(crate) fn is_bound(&self) -> bool {
+        self.station().is_bound()
+    }
+
+    /// The processor that the VP is bound to, if it is exactly one.
+    #[inline]
+    pub(crate) fn cpu(&self) -> Option<CpuId> {
+        self.station().cpu()
+    }
+
+    /// True when the VP is bound to exactly `cpu`.
+    #[inline]
+    pub fn is_on(&self, cpu: CpuId) -> bool {
+        self.station().is_on(cpu)
+    }
+
+    pub(crate) fn set_seat(&self, seat: usize) {
+        self.station().set_seat(seat);
+    }
+}
+
+impl Placed for Vp {
+    fn whereabouts(&self) -> Whereabouts {
+        match self.cpu() {
+            Some(cpu) => Whereabouts::on(cpu),
+            None if self.is_bound() => Whereabouts::SEVERAL,
+            None => Whereabouts::wakes_at(self.lodging()),
+        }
+    }
+}
