@@ -117,7 +117,7 @@ fn is_inherited(vp: &Vp) -> bool {
 
 /// Wherever the calling thread was put, it is there no more: it looks at its next safe point.
 fn forget_place(vp: &Vp) {
-    vp.following().put_elsewhere(|| {});
+    vp.station().lose_place();
     local().waiter().sitter().was_put_elsewhere();
 }
 

@@ -64,7 +64,7 @@ use arena::client::{Client, ConnectError};
 use arena::domain::Domain;
 use arena::layout::VpState;
 use help::Help;
-use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::affinity::{CpuSet, Tid};
 use platform::clock::{Ticks, monotonic_ns};
 use platform::lock::Mutex;
 use std::any::Any;
@@ -78,7 +78,6 @@ mod seats;
 mod sitter;
 pub mod source;
 
-pub(crate) use seats::let_go;
 pub(crate) use sitter::Sitter;
 
 /// Regions between two looks whether the policy wants to know what processors bring.
@@ -97,17 +96,6 @@ pub struct Managed {
     /// Outermost regions forked, by and by. Writer: as above, beside it, at each fork.
     forks: AtomicU32,
     analyzer: Mutex<Analyzer>,
-}
-
-/// Where a seat is now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// On one processor.
-    On(CpuId),
-    /// Anywhere on these.
-    Among(CpuSet),
-    /// Wherever the program may run.
-    Anywhere,
 }
 
 impl Managed {
@@ -239,7 +227,7 @@ impl Managed {
     #[inline]
     pub(crate) fn at_safe_point(&self, vp: Option<&'static Vp>) {
         if let Some(vp) = vp
-            && !vp.following().is(self.epoch())
+            && !vp.station().follows(self.epoch())
         {
             self.follow(vp);
         }

@@ -1,7 +1,6 @@
 //! The workers, called virtual processors: what one is, and the set of all. What a worker does is
 //! [`serve`](crate::serve).
 
-pub(crate) mod binding;
 pub(crate) mod channel;
 pub(crate) mod placed;
 pub(crate) mod pool;

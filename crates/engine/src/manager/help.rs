@@ -23,7 +23,7 @@ use crate::sizer::TeamSizer;
 use crate::workers::pool::pool;
 use crate::workers::vp::Vp;
 use arena::layout::Verdict;
-use platform::affinity::{CpuSet, current_cpu};
+use platform::affinity::current_cpu;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the module head.
@@ -51,11 +51,10 @@ impl Help {
         let all = pool().all();
         let mut others =
             all.iter().copied().filter(|vp| helper.is_none_or(|helper| !std::ptr::eq(*vp, helper)));
-        match others.find(|vp| is_squeezed(vp) && !vp.may_sleep() && vp.take_help(epoch)) {
-            Some(vp) => {
-                vp.following().put_elsewhere(|| vp.bind(&CpuSet::single(cpu)));
-            }
-            None => self.done.store(key, Relaxed),
+        let helped = others
+            .find(|vp| is_squeezed(vp) && !vp.may_sleep() && vp.station().help_onto(cpu, epoch));
+        if helped.is_none() {
+            self.done.store(key, Relaxed);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Which thread has which seat, and putting it there.
 
-use super::{Managed, Place, Sitter};
+use super::{Managed, Sitter};
+use crate::placement::binding;
+use crate::placement::station::Bounds;
 use crate::program::program;
 use crate::sizer::TeamSizer;
-use crate::workers::binding;
 use crate::workers::pool::pool;
 use crate::workers::vp::Vp;
 use platform::affinity::{self, CpuSet, Tid, current_cpu};
@@ -17,38 +18,30 @@ const NOBODY: Tid = Tid(0);
 
 impl Managed {
     /// Where the manager means seat `seat` to be.
-    pub(crate) fn place_of(&self, seat: usize) -> Place {
+    pub(crate) fn place_of(&self, seat: usize) -> Bounds {
         if !self.client().is_alive() {
-            return Place::Anywhere;
+            return Bounds::Anywhere;
         }
         // A program that was started inside a narrower mask stays inside it.
         let mask = program().mask();
         let own = if program().masters().are_one() { self.desk.cpu_of_seat(seat) } else { None };
         if let Some(cpu) = own.filter(|cpu| mask.contains(*cpu)) {
-            return Place::On(cpu);
+            return Bounds::On(cpu);
         }
         let asked = self.desk.cpus();
         let granted = asked.intersection(mask);
         if granted.is_empty() {
             binding::say_no_overlap(&asked);
-            return Place::Anywhere;
+            return Bounds::Anywhere;
         }
-        Place::Among(granted)
+        Bounds::Among(granted)
     }
 
     /// P1 and P2: binds `vp` to where its seat is now. By itself, or by its master while it has no
     ///    work.
     #[cold]
     pub(super) fn follow(&self, vp: &Vp) {
-        if !vp.can_be_bound() {
-            // Its creator is about to put it somewhere: at a later look.
-            return;
-        }
-        vp.following().follow(self.epoch(), || match self.place_of(vp.seat()) {
-            Place::On(cpu) => vp.bind(&CpuSet::single(cpu)),
-            Place::Among(cpus) => vp.bind(&cpus),
-            Place::Anywhere => vp.unbind(),
-        });
+        vp.station().follow(self.epoch(), || self.place_of(vp.seat()));
     }
 
     /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits
@@ -56,7 +49,7 @@ impl Managed {
     #[cold]
     pub(super) fn goes_on(&self, sitter: &Sitter) {
         match sitter.vp() {
-            Some(vp) if !vp.following().is(self.epoch()) => self.follow(vp),
+            Some(vp) if !vp.station().follows(self.epoch()) => self.follow(vp),
             Some(_) => {}
             None if program().masters().are_one() => {
                 self.sit_down(sitter);
@@ -95,7 +88,7 @@ impl Managed {
             self.sit_down(sitter);
         }
         let epoch = self.epoch();
-        for vp in members.iter().filter(|vp| !vp.following().is(epoch) && vp.may_sleep()) {
+        for vp in members.iter().filter(|vp| !vp.station().follows(epoch) && vp.may_sleep()) {
             self.follow(vp);
         }
     }
@@ -106,7 +99,7 @@ impl Managed {
         let before = vp.seat();
         for (vp, seat) in [(Some(vp), seat), (occupant, before)] {
             let Some(vp) = vp else { continue };
-            vp.following().put_elsewhere(|| vp.set_seat(seat));
+            vp.station().take_seat(seat);
             // A thread that did not begin yet publishes itself.
             if let Some(tid) = vp.tid() {
                 self.client().publish_vp(seat, tid);
@@ -147,7 +140,7 @@ impl Managed {
     /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask
     /// as it was.
     pub(crate) fn sit_down(&self, sitter: &Sitter) {
-        let Place::On(cpu) = self.place_of(0) else { return };
+        let Bounds::On(cpu) = self.place_of(0) else { return };
         sitter.seat().set(Some(cpu));
         if cpu == current_cpu() {
             return;
@@ -167,10 +160,5 @@ impl Managed {
 
 /// P3: all VPs may run where the program may.
 pub(super) fn stand_up() {
-    pool().all().iter().filter(|vp| vp.is_bound()).for_each(|vp| let_go(vp));
-}
-
-/// Somebody else than the VP lets it run where the program may.
-pub(crate) fn let_go(vp: &Vp) {
-    vp.following().put_elsewhere(|| vp.unbind());
+    pool().all().iter().filter(|vp| vp.is_bound()).for_each(|vp| vp.station().release());
 }

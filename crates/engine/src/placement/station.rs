@@ -1,9 +1,8 @@
 //! The station of a virtual processor: its kernel thread, the processors where that may run, and
 //! whom it follows there.
 //!
-//! Three can put it somewhere: the program's own wish or a manager's grant binds it
-//! ([`Station::bind`], [`Station::unbind`]), and who wakes it puts it in its [`Berth`], until it
-//! runs ([`Station::place`], [`Station::settle`]).
+//! Who may put it where, when, and what that does to the others, is told in the head of
+//! [`placement`](crate::placement).
 
 use crate::placement::berth::{Berth, Held};
 use crate::placement::following::{Following, Helped};
@@ -23,6 +22,17 @@ use std::thread::JoinHandle;
 
 /// No processor.
 const NOWHERE: u32 = u32::MAX;
+
+/// Where a thread may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bounds {
+    /// On one processor.
+    On(CpuId),
+    /// Anywhere on these.
+    Among(CpuSet),
+    /// Wherever the program may run.
+    Anywhere,
+}
 
 /// A kernel thread of a virtual processor.
 #[derive(Debug)]
@@ -286,29 +296,64 @@ impl Station {
         self.berth.was_put() && self.put_on().is_some_and(|cpu| own.is_only(cpu))
     }
 
-    /// Binds the VP to `cpus`.
-    pub(crate) fn bind(&self, cpus: &CpuSet) {
-        self.bind_to(cpus, cpus.first().filter(|_| cpus.len() == 1));
+    /// It may run within `bounds` from now on, by the program's own wish.
+    pub(crate) fn bind(&self, bounds: Bounds) {
+        match bounds {
+            Bounds::On(cpu) => self.bind_to(&CpuSet::single(cpu), Some(cpu)),
+            Bounds::Among(cpus) => {
+                self.bind_to(&cpus, cpus.first().filter(|_| cpus.len() == 1));
+            }
+            Bounds::Anywhere => self.free_bound(),
+        }
     }
 
-    /// Lets the VP run anywhere in the program's mask again.
-    pub(crate) fn unbind(&self) {
-        self.free_bound();
+    /// F1: it was put where the grant of `epoch` puts it.
+    #[inline]
+    pub(crate) fn follows(&self, epoch: u32) -> bool {
+        self.following.is(epoch)
+    }
+
+    /// F2 and F3: it goes where the grant of `epoch` puts it, as `bounds` reads. By itself, or by
+    /// its master while it sleeps. Later, where its creator has not put it anywhere yet.
+    pub(crate) fn follow(&self, epoch: u32, bounds: impl FnOnce() -> Bounds) {
+        if self.can_be_bound() {
+            self.following.follow(epoch, || self.bind(bounds()));
+        }
+    }
+
+    /// G1 and G2 of the first helper in `epoch`, on whose processor it goes on; false for others.
+    pub(crate) fn help_onto(&self, cpu: CpuId, epoch: u32) -> bool {
+        let is_mine = self.helped.take(epoch);
+        if is_mine {
+            self.following.put_elsewhere(|| self.bind(Bounds::On(cpu)));
+        }
+        is_mine
+    }
+
+    /// G1 and G2: somebody else lets it run where the program may.
+    pub(crate) fn release(&self) {
+        self.following.put_elsewhere(|| self.bind(Bounds::Anywhere));
+    }
+
+    /// G1 and G2: it has another number for a manager, and goes there at its next look.
+    pub(crate) fn take_seat(&self, seat: usize) {
+        // ORDERING: Relaxed - changed by its master while it has no work.
+        self.following.put_elsewhere(|| self.seat.store(seat, Relaxed));
+    }
+
+    /// G2: its thread has another mask than it was given.
+    pub(crate) fn lose_place(&self) {
+        self.following.put_elsewhere(|| {});
     }
 
     /// Its number for a manager.
     pub(crate) fn seat(&self) -> usize {
-        // ORDERING: Relaxed - changed by its master while it has no work.
+        // ORDERING: Relaxed - as in `take_seat`.
         self.seat.load(Relaxed)
     }
 
-    pub(crate) fn set_seat(&self, seat: usize) {
-        // ORDERING: Relaxed - as above.
-        self.seat.store(seat, Relaxed);
-    }
-
     /// False while its creator has not put it where it begins: then it cannot be bound yet.
-    pub(crate) fn can_be_bound(&self) -> bool {
+    fn can_be_bound(&self) -> bool {
         match self.thread.try_lock() {
             Ok(own) => own.is_some(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
@@ -323,17 +368,6 @@ impl Station {
         // ORDERING: Acquire - pairs with the Release in `Station::runs`.
         let tid = self.tid.load(Acquire);
         (tid != 0).then_some(Tid(tid))
-    }
-
-    /// The grant by which the VP was put where it is.
-    #[inline]
-    pub(crate) fn following(&self) -> &Following {
-        &self.following
-    }
-
-    /// True for the first who helps the VP in this epoch.
-    pub(crate) fn take_help(&self, epoch: u32) -> bool {
-        self.helped.take(epoch)
     }
 
     /// True when the VP has fixed processors.

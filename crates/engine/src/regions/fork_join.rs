@@ -8,6 +8,7 @@
 //! which is two in flight.)
 
 use crate::manager::source::{self, source};
+use crate::placement::binding;
 use crate::process::panics::NoUnwinding;
 use crate::program::program;
 use crate::protocols::sleeper::{self, Preparation};
@@ -15,7 +16,6 @@ use crate::protocols::wait_point::{Look, WaitPoint};
 use crate::thread::{Local, local};
 use crate::waits::patience::{self, Advice};
 use crate::work::Region;
-use crate::workers::binding;
 use crate::workers::vp::{Rare, Vp};
 use platform::affinity::current_cpu;
 use platform::membarrier;
@@ -110,7 +110,7 @@ pub fn wait_late_at(
             return Advice::Spin;
         }
         if shares && let Some(granted) = sizer.processors() {
-            binding::bind_to_grant(members, &granted);
+            binding::bind_to_grant(members.iter().map(|vp| vp.station()), &granted);
             return Advice::Spin;
         }
         watch = vp.tid().and_then(|tid| local.waiter().presence().watch(tid));

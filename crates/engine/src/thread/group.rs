@@ -4,11 +4,11 @@ use super::supplied::Supplied;
 use crate::manager::Sitter;
 use crate::manager::source;
 use crate::placement::beyond::Beyond;
+use crate::placement::binding;
 use crate::placement::home::Home;
 use crate::process::new_generation;
 use crate::program::program;
 use crate::protocols::lending::Lender;
-use crate::workers::binding;
 use crate::workers::pool::{self, pool};
 use crate::workers::vp::Vp;
 use platform::affinity::CpuSet;
@@ -153,13 +153,14 @@ impl Group {
     /// Puts the members of an outermost master, `sitter`, where the grant of `epoch` says.
     pub(crate) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32, sitter: &Sitter) {
         let is_new = self.bound != epoch;
+        let stations = self.members.iter().map(|vp| vp.station());
         match granted {
             Some(_) if let Some(managed) = source::managed() => {
                 managed.arrange(&self.members, sitter)
             }
-            Some(cpus) => binding::bind_to_grant(&self.members, cpus),
-            None if program().config().bind => binding::bind_team(&self.members),
-            None if is_new => binding::unbind(&self.members),
+            Some(cpus) => binding::bind_to_grant(stations, cpus),
+            None if program().config().bind => binding::bind_team(stations),
+            None if is_new => binding::unbind(stations),
             None => {}
         }
         if is_new {

@@ -371,11 +371,7 @@ impl Local {
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
             // Their next master may have other processors, or none of its own.
-            group
-                .members
-                .iter()
-                .filter(|vp| vp.is_bound())
-                .for_each(|vp| crate::manager::let_go(vp));
+            group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| vp.station().release());
             pool().give_back(group.members);
         }
     }

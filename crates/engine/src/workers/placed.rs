@@ -2,11 +2,10 @@
 //! [`Station`](crate::placement::station::Station) says.
 
 use crate::placement::berth::Held;
-use crate::placement::following::Following;
 use crate::placement::home::Home;
 use crate::placement::nearness::{Placed, Whereabouts};
 use crate::workers::vp::Vp;
-use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::affinity::{CpuId, Tid};
 use platform::mask::Mask;
 
 impl Vp {
@@ -57,46 +56,16 @@ impl Vp {
         self.station().was_put_on(own)
     }
 
-    /// Binds the VP to `cpus`.
-    #[inline]
-    pub(crate) fn bind(&self, cpus: &CpuSet) {
-        self.station().bind(cpus)
-    }
-
-    /// Lets the VP run anywhere in the program's mask again.
-    #[inline]
-    pub(crate) fn unbind(&self) {
-        self.station().unbind()
-    }
-
     /// Its number for a manager.
     #[inline]
     pub(crate) fn seat(&self) -> usize {
         self.station().seat()
     }
 
-    /// False while its creator has not put it where it begins: then it cannot be bound yet.
-    #[inline]
-    pub(crate) fn can_be_bound(&self) -> bool {
-        self.station().can_be_bound()
-    }
-
     /// Its kernel thread, once that runs.
     #[inline]
     pub(crate) fn tid(&self) -> Option<Tid> {
         self.station().tid()
-    }
-
-    /// The grant by which the VP was put where it is.
-    #[inline]
-    pub(crate) fn following(&self) -> &Following {
-        self.station().following()
-    }
-
-    /// True for the first who helps the VP in this epoch.
-    #[inline]
-    pub(crate) fn take_help(&self, epoch: u32) -> bool {
-        self.station().take_help(epoch)
     }
 
     /// True when the VP has fixed processors.
@@ -115,10 +84,6 @@ impl Vp {
     #[inline]
     pub fn is_on(&self, cpu: CpuId) -> bool {
         self.station().is_on(cpu)
-    }
-
-    pub(crate) fn set_seat(&self, seat: usize) {
-        self.station().set_seat(seat);
     }
 }
 

@@ -1,27 +1,23 @@
-//! Which processor a virtual processor runs on: exact under a manager, a hint without one (D2).
+//! Binding a team's workers: to granted processors, one each, or because the program asks for that.
 //!
-//! The master's own thread is never bound. Virtual processors therefore take the processors that
-//! the master is *not* on; when it moved onto one of theirs and both spin, `bind_to_grant` deals
+//! The master's own thread is never bound by a grant. Workers therefore take the processors that
+//! the master is *not* on; when it moved onto one of theirs and both spin, [`bind_to_grant`] deals
 //! anew.
-//!
-//! A soft placement stays, also where a virtual processor had to wait on its home: given up for a
-//! while after such waits it was packed on its master's processor instead, and an empty region
-//! beside other programs took 120 us instead of 1.
 
+use super::station::{Bounds, Station};
 use crate::program::program;
-use crate::workers::vp::Vp;
 use platform::affinity::{CpuSet, current_cpu};
 use platform::message::say;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Binds a root's virtual processors to the granted processors, one each as far as they go; the
 /// others share all.
-pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
+pub(crate) fn bind_to_grant(stations: impl Iterator<Item = &'static Station>, granted: &CpuSet) {
     // A program that was started inside a narrower mask stays inside it.
     let (asked, granted) = (granted, &granted.intersection(program().mask()));
     if granted.is_empty() {
         say_no_overlap(asked);
-        return unbind(members);
+        return unbind(stations);
     }
     let mut free = granted.clone();
     // The master runs on one of them, or will be pushed onto the last.
@@ -31,11 +27,11 @@ pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
         free.remove(last);
     }
     let mut homes = free.iter();
-    for vp in members {
-        match homes.next() {
-            Some(cpu) => vp.bind(&CpuSet::single(cpu)),
-            None => vp.bind(granted),
-        }
+    for station in stations {
+        station.bind(match homes.next() {
+            Some(cpu) => Bounds::On(cpu),
+            None => Bounds::Among(granted.clone()),
+        });
     }
 }
 
@@ -54,22 +50,22 @@ pub(crate) fn say_no_overlap(granted: &CpuSet) {
 }
 
 /// Lets virtual processors run anywhere in the program's mask again.
-pub(crate) fn unbind(members: &[&'static Vp]) {
-    for vp in members {
-        vp.unbind();
+pub(crate) fn unbind(stations: impl Iterator<Item = &'static Station>) {
+    for station in stations {
+        station.bind(Bounds::Anywhere);
     }
 }
 
 /// Binds a team, the calling master included, to one processor each: what a program asks for by
 /// `OMP_PROC_BIND` or [`Config::bind`](crate::program::config::Config::bind).
-pub(crate) fn bind_team(members: &[&'static Vp]) {
+pub(crate) fn bind_team(stations: impl Iterator<Item = &'static Station>) {
     let mask = program().mask();
     let mut homes = mask.iter().cycle();
     if let Some(cpu) = homes.next() {
         // A processor that went offline meanwhile: the master stays where it may run.
         let _ = platform::affinity::set_affinity(None, &CpuSet::single(cpu));
     }
-    for (vp, cpu) in members.iter().zip(homes) {
-        vp.bind(&CpuSet::single(cpu));
+    for (station, cpu) in stations.zip(homes) {
+        station.bind(Bounds::On(cpu));
     }
 }
