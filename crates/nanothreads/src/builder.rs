@@ -1,6 +1,5 @@
 //! Settings of the engine, as a program makes them before its first region.
 
-use engine::config::Supply;
 use engine::config::{self, Config};
 use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
@@ -86,7 +85,7 @@ const MOST_STACK: usize = 1 << 40;
 /// threads, which all teams share.
 #[must_use = "settings do nothing until they are installed"]
 pub struct Builder {
-    config: Config,
+    pub(crate) config: Config,
     sizer: Option<Box<dyn TeamSizer>>,
     threads: Option<usize>,
 }
@@ -154,12 +153,6 @@ impl Builder {
     /// Stack of each worker in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address space.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
-        self
-    }
-
-    /// How work reaches the members of teams that say nothing else. Default: [`Supply::Auto`].
-    pub fn supply(mut self, supply: Supply) -> Self {
-        self.config.supply = supply;
         self
     }
 

@@ -24,8 +24,8 @@
 //!   master of a group that is not the caller, in work of [`workers::on_each`]) has nothing to go
 //!   back to: it must end, or exec, before it leaves that part. Else it is ended with a report on
 //!   stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]).
-//! - A child that completes or joins what other threads of its parent run, in [`join()`] or
-//!   [`Team::overlap`], gets a panic that says so.
+//! - A child that completes or joins what other threads of its parent run, in [`join()`] or in an
+//!   overlap of `papers`, gets a panic that says so.
 //!
 //! The child's copy of the engine's locks is free. That of the locks of the C library and of Rust's
 //! standard library need not be. glibc puts its own in order in a child (its allocator, its
@@ -44,7 +44,7 @@
 //! | tasks | [`scope()`], [`Scope`], [`Task`], [`DataCell`], [`Completion`] |
 //! | divided processors | [`groups()`] |
 //! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
-//! | several regions of one master at once | [`Team::overlap`] |
+//! | several regions of one master at once | `papers`, with the feature of that name |
 //! | storage for each thread | [`PerThread`] |
 //! | starting programs and threads in a region | [`process::unbound`] |
 //! | something on each thread | [`workers::on_each`] |
@@ -59,8 +59,8 @@
 //! 4. `groups`: divided processors.
 //! 5. `loops`: loops and sections.
 //! 6. `tasks`: scopes and what runs in them.
-//! 7. `overlap`: several regions at once.
-//! 8. `teams`: reserved threads, for all of the above.
+//! 7. `teams`: reserved threads, for all of the above.
+//! 8. `papers`: several regions of one master at once, and both ways of dispatch; a feature.
 //!
 //! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
 
@@ -75,7 +75,8 @@ mod idle;
 mod join;
 mod loops;
 pub mod managed;
-mod overlap;
+#[cfg(feature = "papers")]
+pub mod papers;
 mod per_member;
 mod per_thread;
 pub mod process;
@@ -85,7 +86,7 @@ mod teams;
 pub mod workers;
 
 pub use builder::{BuildError, Builder, Waiting, builder};
-pub use engine::{Member, Statistics, Supply, TeamSizer, statistics};
+pub use engine::{Member, Statistics, TeamSizer, statistics};
 pub use groups::{Group, Groups, groups};
 pub use join::join;
 pub use loops::{
@@ -93,7 +94,6 @@ pub use loops::{
     Pipeline, Pipeline2d, Schedule, Sections, doacross, par_chunks_mut, par_for, par_for_2d,
     par_for_3d, pipeline, pipeline_2d, sections,
 };
-pub use overlap::{Overlap, Pending};
 pub use per_thread::PerThread;
 pub use region::broadcast;
 pub use tasks::cell::DataCell;

@@ -26,7 +26,6 @@ use crate::groups::within;
 use crate::loops::static_block;
 use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
-use crate::overlap::{self, Overlap};
 use crate::per_member::Carried;
 use crate::region;
 use engine::barrier::Barrier;
@@ -194,10 +193,9 @@ impl Team {
         Self { size: None, is_exact: false, supply: Supply::Auto, meeting: Cell::new(None) }
     }
 
-    /// How the work of [`Team::run`] reaches the members; [`Supply::Auto`] unless this says
-    /// otherwise.
-    #[must_use]
-    pub fn supplied(self, supply: Supply) -> Self {
+    /// The same team, whose work reaches the members this way.
+    #[cfg(feature = "papers")]
+    pub(crate) fn with_supply(self, supply: Supply) -> Self {
         Self { supply, ..self }
     }
 
@@ -213,7 +211,7 @@ impl Team {
     }
 
     /// Makes room for the next region.
-    fn reserve(&self) -> team::Team {
+    pub(crate) fn reserve(&self) -> team::Team {
         let wish = self.size.map_or_else(|| local().wish(), NonZeroUsize::get);
         if !self.is_exact {
             return region::reserve(wish).supplied(self.supply);
@@ -272,48 +270,6 @@ impl Team {
             unsafe { results.put(member.id(), Some(result)) };
         });
         crate::per_member::values(results)
-    }
-
-    /// Runs `body` on the caller, which may fork several regions on the team before it joins any of
-    /// them.
-    ///
-    /// [`Overlap::fork`] lets the workers begin and returns at once; the caller does something
-    /// else, forks again, and joins when it needs the results. What is not joined when `body` ends
-    /// is joined then.
-    ///
-    /// ```
-    /// use nanothreads::Team;
-    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    ///
-    /// let team = Team::exact(3)?;
-    /// let (squares, cubes) = (AtomicU64::new(0), AtomicU64::new(0));
-    /// let part = |id: u32| (0..300).filter(move |i| i % 3 == u64::from(id));
-    /// let roots = team.overlap(|o| {
-    ///     let first = o.fork(|member| _ = squares.fetch_add(part(member.id).map(|i| i * i).sum(), Relaxed));
-    ///     let second = o.fork(|member| _ = cubes.fetch_add(part(member.id).map(|i| i * i * i).sum(), Relaxed));
-    ///     // The workers are at it; meanwhile something of the caller's own.
-    ///     let roots: f64 = (0..300).map(f64::from).map(f64::sqrt).sum();
-    ///     first.join();
-    ///     assert_eq!(squares.load(Relaxed), 8_955_050);
-    ///     drop(second);
-    ///     roots
-    /// });
-    /// assert_eq!(cubes.into_inner(), 2_011_522_500);
-    /// assert!(roots > 3_450.0);
-    /// # Ok::<(), nanothreads::TeamError>(())
-    /// ```
-    /// Cost: one region, and for each fork what a fork costs.
-    ///
-    /// # Panics
-    /// With the payload of `body`, else of the first member of a construct that nobody joined by
-    /// [`Pending::join`]; after all are done.
-    ///
-    /// [`Pending::join`]: crate::Pending::join
-    pub fn overlap<'env, R>(
-        &self,
-        body: impl for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R,
-    ) -> R {
-        overlap::run(&self.reserve(), body)
     }
 
     /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's

@@ -145,11 +145,13 @@ pub(crate) fn check(document: &str) -> anyhow::Result<Summary> {
             ));
             continue;
         };
-        for dependency in package
-            .dependencies
-            .iter()
-            .filter(|dependency| members.contains(dependency.name.as_str()))
-        {
+        // A library whose tests have all of its features depends on itself.
+        let is_itself = |dependency: &Dependency| {
+            dependency.name == package.name && dependency.kind.as_deref() == Some("dev")
+        };
+        for dependency in package.dependencies.iter().filter(|dependency| {
+            members.contains(dependency.name.as_str()) && !is_itself(dependency)
+        }) {
             edges += 1;
             if !rule.may_use.contains(&dependency.name.as_str()) {
                 let kind = dependency
@@ -207,6 +209,13 @@ mod tests {
         let message = check(&text).unwrap_err().to_string();
         assert!(message.contains("cpumgr -> nanothreads:"), "{message}");
         assert!(message.contains("never runs on the engine that it manages"), "{message}");
+    }
+
+    #[test]
+    fn tests_may_use_their_own_library() {
+        let own = |kind| document(&[("nanothreads", &[("nanothreads", kind)])]);
+        assert_eq!(check(&own(Some("dev"))).unwrap(), Summary { crates: 1, edges: 0 });
+        assert!(check(&own(None)).is_err());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::forked::{assert_in_child, assert_right, forked, leave};
 use engine::sizer::Fixed;
-use nanothreads::{Supply, broadcast, groups, par_for};
+use nanothreads::papers::Dispatch;
+use nanothreads::{broadcast, groups, par_for};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
 fn members() -> u32 {
@@ -18,9 +19,12 @@ fn members() -> u32 {
 #[test]
 fn a_child_has_regions_of_its_own() {
     own_process!();
-    let supply =
-        if module_path!().ends_with("::child_broadcast") { Supply::Global } else { Supply::Local };
-    assert!(nanothreads::builder().supply(supply).sizer(Fixed::new(3)).install().is_ok());
+    let dispatch = if module_path!().ends_with("::child_broadcast") {
+        Dispatch::Broadcast
+    } else {
+        Dispatch::Lines
+    };
+    assert!(nanothreads::builder().dispatch(dispatch).sizer(Fixed::new(3)).install().is_ok());
     assert_eq!(members(), 3);
     for _ in 0..10 {
         assert_in_child("has the settings that the parent was given", || members() == 3);

@@ -4,7 +4,8 @@
 
 use crate::forked::{assert_right, forked, leave, says};
 use engine::sizer::Fixed;
-use nanothreads::{Schedule, Supply, Team, broadcast, groups, par_for};
+use nanothreads::papers::Dispatch;
+use nanothreads::{Schedule, Team, broadcast, groups, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -56,7 +57,7 @@ fn panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs() {
         PID.store(-1, Relaxed);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             pair.install(|| {
-                // Small enough for the supply line.
+                // Small enough for the dispatch line.
                 par_for(0..2).schedule(Schedule::Static).run(move |i| {
                     if i == 1 && thread::current().id() == master {
                         PID.store(forked(), Relaxed);
@@ -161,7 +162,9 @@ fn child_at_the_end_of_an_overlap_is_told() {
 #[test]
 fn a_child_goes_on_outside_the_region_in_which_it_was_forked() {
     own_process!();
-    assert!(nanothreads::builder().supply(Supply::Local).sizer(Fixed::new(4)).install().is_ok());
+    assert!(
+        nanothreads::builder().dispatch(Dispatch::Lines).sizer(Fixed::new(4)).install().is_ok()
+    );
     assert_eq!(members(), 4);
     child_behind_an_inner_region_has_regions_of_its_own(false);
     child_behind_an_inner_region_has_regions_of_its_own(true);

@@ -2,8 +2,9 @@
 //! forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{forked, leave, status_of};
+use nanothreads::papers::Dispatch;
 use nanothreads::workers::on_each;
-use nanothreads::{Schedule, Supply, Team, groups, par_for};
+use nanothreads::{Schedule, Team, groups, par_for};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -148,8 +149,8 @@ fn a_child_behind_its_part_has_kept_teams_of_its_own_or_is_ended_where_its_maste
         child_has_what_its_master_returns(&team);
         child_leaves_the_parts_of_others_alone(&team);
     }
-    for supply in [Supply::Local, Supply::Global] {
-        let team = Team::exact(3).expect("threads").supplied(supply);
+    for dispatch in [Dispatch::Lines, Dispatch::Broadcast] {
+        let team = Team::exact(3).expect("threads").dispatched(dispatch);
         for forking in 1..3 {
             team.run(|member| {
                 if member.id() == forking {

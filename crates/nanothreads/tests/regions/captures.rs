@@ -1,9 +1,10 @@
-//! What closures capture, in teams of two: small closures are moved into the slave's supply line,
+//! What closures capture, in teams of two: small closures are moved into the slave's dispatch line,
 //! large ones stay on the master's stack. Either way there is one closure, and it is dropped once,
 //! by the caller.
 
 use engine::sizer::Fixed;
-use nanothreads::{Schedule, Supply, Team, broadcast, par_for};
+use nanothreads::papers::Dispatch;
+use nanothreads::{Schedule, Team, broadcast, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -12,7 +13,7 @@ fn two() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         assert!(
-            nanothreads::builder().supply(Supply::Local).sizer(Fixed::new(2)).install().is_ok()
+            nanothreads::builder().dispatch(Dispatch::Lines).sizer(Fixed::new(2)).install().is_ok()
         );
     });
 }

@@ -1,7 +1,8 @@
 //! Several regions of one master open at once: what each computes, in which order, and what becomes
 //! of panics.
 
-use nanothreads::{Member, Overlap, Pending, Supply, Team, TeamError, join, par_for, scope};
+use nanothreads::papers::{Dispatch, Overlap, Pending};
+use nanothreads::{Member, Team, TeamError, join, par_for, scope};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Mutex;
@@ -12,9 +13,10 @@ use std::sync::atomic::{
 
 /// Teams of some sizes, by lines and by broadcast.
 fn teams() -> Result<Vec<Team>, TeamError> {
-    let shapes =
-        [1, 2, 3, 6].into_iter().flat_map(|size| [(size, Supply::Local), (size, Supply::Global)]);
-    shapes.map(|(size, supply)| Ok(Team::exact(size)?.supplied(supply))).collect()
+    let shapes = [1, 2, 3, 6]
+        .into_iter()
+        .flat_map(|size| [(size, Dispatch::Lines), (size, Dispatch::Broadcast)]);
+    shapes.map(|(size, dispatch)| Ok(Team::exact(size)?.dispatched(dispatch))).collect()
 }
 
 fn text(payload: Box<dyn std::any::Any + Send>) -> String {

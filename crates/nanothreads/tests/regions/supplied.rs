@@ -4,7 +4,8 @@
 
 use engine::sizer::Fixed;
 use engine::{Barrier, Member, Team};
-use nanothreads::{Schedule, Supply, broadcast, join, par_for, scope};
+use nanothreads::papers::Dispatch;
+use nanothreads::{Schedule, broadcast, join, par_for, scope};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -15,13 +16,16 @@ use std::sync::atomic::{
 };
 use std::thread::{self, ThreadId};
 
-/// All tests of this process see four processors, and supply as the name of the module says.
+/// All tests of this process see four processors, and dispatch as the name of the module says.
 fn four() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let supply =
-            if module_path!().ends_with("::broadcast") { Supply::Global } else { Supply::Local };
-        assert!(nanothreads::builder().supply(supply).sizer(Fixed::new(4)).install().is_ok());
+        let dispatch = if module_path!().ends_with("::broadcast") {
+            Dispatch::Broadcast
+        } else {
+            Dispatch::Lines
+        };
+        assert!(nanothreads::builder().dispatch(dispatch).sizer(Fixed::new(4)).install().is_ok());
     });
 }
 
@@ -37,7 +41,8 @@ fn on<F: Fn(Member) + Sync>(size: usize, body: F) {
     let team = Team::reserve(size);
     assert_eq!(team.size(), size);
     assert!(
-        size == 1 || (team.supply() == Supply::Global) == module_path!().ends_with("::broadcast")
+        size == 1
+            || (team.supply() == engine::Supply::Global) == module_path!().ends_with("::broadcast")
     );
     // SAFETY: - `call::<F>` takes an `F: Sync`; the bodies of these tests do not unwind.
     unsafe { team.run(call::<F>, std::ptr::from_ref(&body).cast()) };

@@ -2,9 +2,8 @@
 //! disturb nobody.
 
 use engine::sizer::Lease;
-use nanothreads::{
-    Supply, Team, TeamError, TeamSizer, broadcast, builder, groups, join, par_for, scope,
-};
+use nanothreads::papers::Dispatch;
+use nanothreads::{Team, TeamError, TeamSizer, broadcast, builder, groups, join, par_for, scope};
 use platform::affinity::{CpuSet, Tid};
 use std::cell::Cell;
 use std::sync::atomic::{
@@ -90,8 +89,8 @@ fn regions(rounds: usize) {
             EPOCH.fetch_add(1, Relaxed);
             LIMIT.store(1 + round % 6, Relaxed);
         }
-        for supply in [Supply::Local, Supply::Global] {
-            let team = Team::exact(2 + round % 4).expect("threads").supplied(supply);
+        for dispatch in [Dispatch::Lines, Dispatch::Broadcast] {
+            let team = Team::exact(2 + round % 4).expect("threads").dispatched(dispatch);
             let sizes = team.map(|member| {
                 let inner =
                     Team::exact(2).expect("threads").map(|inner| (inner.id(), inner.size()));

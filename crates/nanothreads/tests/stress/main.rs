@@ -27,7 +27,7 @@ mod tasks;
 mod teams;
 mod watched;
 
-use nanothreads::Supply;
+use nanothreads::papers::Dispatch;
 use random::Random;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -78,13 +78,13 @@ impl Watchdog {
 #[test]
 fn random_programs_compute_what_one_thread_computes() {
     sizer::remember_mask();
-    let supply = match std::env::var("NANOS_STRESS_SUPPLY").as_deref() {
-        Ok("lines") => Supply::Local,
-        Ok("broadcast") => Supply::Global,
+    let dispatch = match std::env::var("NANOS_STRESS_SUPPLY").as_deref() {
+        Ok("lines") => Dispatch::Lines,
+        Ok("broadcast") => Dispatch::Broadcast,
         Ok(other) => panic!("NANOS_STRESS_SUPPLY={other}: give lines or broadcast"),
-        Err(_) => Supply::Auto,
+        Err(_) => Dispatch::Auto,
     };
-    assert!(nanothreads::builder().supply(supply).sizer(sizer::Changing).install().is_ok());
+    assert!(nanothreads::builder().dispatch(dispatch).sizer(sizer::Changing).install().is_ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     // Short enough to be typed.
     let first = number("NANOS_STRESS_SEED").unwrap_or(now / 1000 % 1_000_000_000);

@@ -4,7 +4,8 @@
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
-use nanothreads::{Member, Supply, Team};
+use nanothreads::papers::Dispatch;
+use nanothreads::{Member, Team};
 
 /// When a construct is joined.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,7 @@ struct Construct {
 #[derive(Debug)]
 pub(crate) struct Overlapped {
     size: usize,
-    supply: Supply,
+    dispatch: Dispatch,
     constructs: Vec<Construct>,
     /// What the master does between the last fork and the first join.
     between: Box<Step>,
@@ -38,7 +39,7 @@ pub(crate) struct Overlapped {
 impl Overlapped {
     pub(crate) fn random(random: &mut Random, budget: Budget) -> Self {
         let size = (1 + random.below(5)).min(budget.threads);
-        let supply = random.pick(&[Supply::Auto, Supply::Local, Supply::Global]);
+        let dispatch = random.pick(&[Dispatch::Auto, Dispatch::Lines, Dispatch::Broadcast]);
         let inside = budget.inside(size + 1);
         let constructs = (0..1 + random.below(9)).map(|_| Construct {
             seed: random.next(),
@@ -46,7 +47,7 @@ impl Overlapped {
             inner: random.once_in(6).then(|| Step::random(random, inside)),
         });
         let constructs = constructs.collect();
-        Self { size, supply, constructs, between: Box::new(Step::random(random, inside)) }
+        Self { size, dispatch, constructs, between: Box::new(Step::random(random, inside)) }
     }
 
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
@@ -73,7 +74,8 @@ impl Overlapped {
     }
 
     pub(crate) fn run(&self) -> u64 {
-        let team = Team::exact(self.size).expect("the system has threads").supplied(self.supply);
+        let team =
+            Team::exact(self.size).expect("the system has threads").dispatched(self.dispatch);
         let values: Vec<Slots> = self.constructs.iter().map(|_| Slots::new(self.size)).collect();
         let between = team.overlap(|o| {
             let mut later = Vec::new();
@@ -98,7 +100,7 @@ impl Overlapped {
                 }
             }
             let between = self.between.run();
-            later.into_iter().rev().for_each(nanothreads::Pending::join);
+            later.into_iter().rev().for_each(nanothreads::papers::Pending::join);
             between
         });
         fold(values.iter().map(|values| fold(values.values())).chain([between]))

@@ -3,8 +3,8 @@
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
+use engine::Supply;
 use engine::{Barrier, Member, Team};
-use nanothreads::Supply;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 

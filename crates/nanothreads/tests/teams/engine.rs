@@ -1,8 +1,8 @@
 //! Teams of `engine` that are kept, and run after others were reserved, or elsewhere on their
 //! thread. In a forked child: `forks::teams`.
 
-use engine::{Member, Team};
-use nanothreads::{Supply, broadcast, builder, par_for};
+use engine::{Member, Supply, Team};
+use nanothreads::{broadcast, builder, par_for};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;

@@ -2,9 +2,8 @@
 //! comes after them. As `groups_broadcast` with teams supplied by broadcast.
 
 use engine::split::split;
-use nanothreads::{
-    Group, Supply, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections,
-};
+use nanothreads::papers::Dispatch;
+use nanothreads::{Group, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{
@@ -30,12 +29,12 @@ fn alone_with(grant: usize) -> MutexGuard<'static, ()> {
     static ONCE: Once = Once::new();
     static ALONE: Mutex<()> = Mutex::new(());
     ONCE.call_once(|| {
-        let supply = if module_path!().ends_with("::groups_broadcast") {
-            Supply::Global
+        let dispatch = if module_path!().ends_with("::groups_broadcast") {
+            Dispatch::Broadcast
         } else {
-            Supply::Auto
+            Dispatch::Auto
         };
-        assert!(nanothreads::builder().supply(supply).sizer(Elastic).install().is_ok());
+        assert!(nanothreads::builder().dispatch(dispatch).sizer(Elastic).install().is_ok());
     });
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     GRANT.store(grant, Relaxed);
@@ -411,7 +410,7 @@ fn teams_are_whole_before_and_after_groups_at_every_depth() {
 fn members_that_followed_their_groups_rings_follow_their_masters_again() {
     own_process!();
     let _alone = alone_with(9);
-    let team = |size| Team::exact(size).expect("threads").supplied(Supply::Global);
+    let team = |size| Team::exact(size).expect("threads").dispatched(Dispatch::Broadcast);
     let run =
         |size| assert_eq!(team(size).map(|member| member.id()), (0..size).collect::<Vec<_>>());
     for round in 0..20 {

@@ -2,8 +2,9 @@
 //! storage per VP.
 
 use engine::sizer::Fixed;
+use nanothreads::papers::Dispatch;
 use nanothreads::{
-    PerThread, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope,
+    PerThread, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -68,14 +69,14 @@ fn other_teams_have_at_most_what_the_program_has() {
 fn a_barrier_shows_all_members_what_each_wrote_over_many_regions() {
     own_process!();
     three();
-    for (size, supply) in [
-        (1, Supply::Auto),
-        (2, Supply::Global),
-        (3, Supply::Local),
-        (7, Supply::Global),
-        (7, Supply::Auto),
+    for (size, dispatch) in [
+        (1, Dispatch::Auto),
+        (2, Dispatch::Broadcast),
+        (3, Dispatch::Lines),
+        (7, Dispatch::Broadcast),
+        (7, Dispatch::Auto),
     ] {
-        let team = exact(size).supplied(supply);
+        let team = exact(size).dispatched(dispatch);
         let cells: Vec<_> = (0..size).map(|_| AtomicUsize::new(0)).collect();
         for region in 0..30 {
             team.run(|member| {

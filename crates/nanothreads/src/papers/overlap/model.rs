@@ -1,9 +1,9 @@
 //! Models of the constructs of an overlap, driven by loom: several open at once on the same rings
 //! of lines, and on the same broadcast ring.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib overlap::model`. Each has a
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib papers::overlap::model`. Each has a
 //! twin with a planted bug that loom must find.
 
-use crate::overlap::constructs::{Constructs, Follower, Leader, OPEN, Part};
+use crate::papers::overlap::constructs::{Constructs, Follower, Leader, OPEN, Part};
 use engine::Member;
 use engine::wait_point::{Look, WaitPoint};
 use loom::sync::Arc;
