@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::cli::{
     CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs,
 };
-use crate::command::print;
 use crate::error::{Error, FAILED, is_absent};
 use crate::escape::printable;
 use crate::instance::beside;
+use crate::output::print;
 use crate::status::Report;
 use crate::{duration, limits, socket, status};
 

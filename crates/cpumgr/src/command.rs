@@ -1,13 +1,14 @@
 //! What each command does.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use crate::cli::{Command, DaemonArgs, StatusArgs};
 use crate::daemon::{self, Options, background};
 use crate::error::{Error, FAILED};
 use crate::escape::printable;
-use crate::run::{self, Start};
+use crate::output::{complain, print};
+use crate::run::{Start, run as start};
 use crate::status::Report;
 use crate::{administration, log, simulate, socket};
 
@@ -18,8 +19,8 @@ use crate::{administration, log, simulate, socket};
 pub fn execute(command: Command) -> Result<(), Error> {
     match command {
         Command::Daemon(args) => serve(&args),
-        Command::Run(args) => Err(run::run(&args, Start::Now, complain)),
-        Command::Submit(args) => Err(run::run(&args, Start::InTurn, complain)),
+        Command::Run(args) => Err(start(&args, Start::Now, complain)),
+        Command::Submit(args) => Err(start(&args, Start::InTurn, complain)),
         Command::Attach(args) => administration::attach(&args),
         Command::Detach(args) => administration::detach(&args),
         Command::Mpl(args) => administration::level(&args),
@@ -67,12 +68,6 @@ fn status(args: &StatusArgs) -> Result<(), Error> {
     print(&text)
 }
 
-/// One line on standard error. Where that is closed or full nothing else suffers: `run` runs its
-/// program all the same, and an exit code is what it is.
-pub(crate) fn complain(text: &str) {
-    platform::message::say(format_args!("cpumgr: {}", printable(text)));
-}
-
 /// Shows what the parser of the command line says: a mistake, or the help that was asked for. A
 /// help that cannot be written is a failure, as any other output is.
 pub(crate) fn refuse(said: &clap::Error) -> ExitCode {
@@ -83,17 +78,5 @@ pub(crate) fn refuse(said: &clap::Error) -> ExitCode {
             ExitCode::from(FAILED)
         }
         _ => code,
-    }
-}
-
-/// Writes to standard output.
-pub(crate) fn print(text: &str) -> Result<(), Error> {
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(source) => {
-            Err(Error::Io { what: "cannot write to", path: "standard output".into(), source })
-        }
-        Ok(()) => Ok(()),
     }
 }

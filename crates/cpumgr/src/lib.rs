@@ -32,6 +32,7 @@ pub mod limits;
 mod log;
 pub mod machine;
 mod masks;
+mod output;
 mod own_file;
 pub mod preload;
 pub mod reactor;
@@ -59,7 +60,7 @@ pub fn run(policies: Registry) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Parts of the text may come from whatever answered at a socket.
-            command::complain(&error.to_string());
+            output::complain(&error.to_string());
             ExitCode::from(error.code())
         }
     }

@@ -1,0 +1,24 @@
+//! What a command shows: on standard output what was asked for, on standard error what went wrong.
+
+use std::io::{self, Write};
+
+use crate::error::Error;
+use crate::escape::printable;
+
+/// One line on standard error. Where that is closed or full nothing else suffers: `run` runs its
+/// program all the same, and an exit code is what it is.
+pub(crate) fn complain(text: &str) {
+    platform::message::say(format_args!("cpumgr: {}", printable(text)));
+}
+
+/// Writes to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whatever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(source) => {
+            Err(Error::Io { what: "cannot write to", path: "standard output".into(), source })
+        }
+        Ok(()) => Ok(()),
+    }
+}
