@@ -18,11 +18,15 @@ pub(crate) mod front;
 mod gomp;
 mod locks;
 
-use crate::settings::DisplayEnv;
-use crate::settings::settings;
+use crate::process::nursery::ALLOCATOR;
+use crate::process::sanitizer;
+use crate::settings::{DisplayEnv, settings};
 
 /// Runs when the library is loaded: wrong variables are reported before the program starts.
 extern "C" fn on_load() {
+    if sanitizer::is_there() {
+        ALLOCATOR.close();
+    }
     match settings().environment.display_env {
         DisplayEnv::No => {}
         shown => crate::query::display::environment(shown == DisplayEnv::Verbose),

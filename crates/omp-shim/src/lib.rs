@@ -42,8 +42,3 @@ mod task;
 mod tasking;
 mod team;
 mod worksharing;
-
-use process::nursery::{Nursery, ROOM};
-
-#[global_allocator]
-static ALLOCATOR: Nursery<ROOM> = Nursery::new();

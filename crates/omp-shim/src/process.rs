@@ -5,3 +5,4 @@ pub(crate) mod copies;
 pub(crate) mod departure;
 pub(crate) mod message;
 pub(crate) mod nursery;
+pub(crate) mod sanitizer;

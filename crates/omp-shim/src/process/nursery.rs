@@ -16,7 +16,8 @@
 //! A region of [`ROOM`] bytes is handed out from its beginning to its end. Whoever gives back the
 //! last piece that was handed out makes room for the next one, as most of what is needed for a
 //! moment does; what is given back otherwise is not used again. When the region is used up, the
-//! system's allocator has the rest.
+//! system's allocator has the rest; all of it where ThreadSanitizer watches the process
+//! ([`sanitizer`]), for which the region closes as soon as the library is loaded.
 //!
 //! # Races
 //! `end` is changed by compare-and-swap only, and a piece belongs to whoever moved `end` behind it.
@@ -26,19 +27,24 @@
 //! # Orderings
 //! `end`: Acquire and Release, so that who gets a piece sees that its last owner has done with it.
 
+use super::sanitizer;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{
     AtomicUsize,
-    Ordering::{AcqRel, Relaxed},
+    Ordering::{AcqRel, Relaxed, Release},
 };
 
 /// Bytes of the library's region: twice what a set-up takes, and more. Pages that nobody touched
 /// are none.
-pub(crate) const ROOM: usize = 256 << 10;
+const ROOM: usize = 256 << 10;
 /// The region's alignment. A layout that asks for more is the system's.
 const PAGE: usize = 4096;
+
+/// The library's own.
+#[global_allocator]
+pub(crate) static ALLOCATOR: Nursery<ROOM> = Nursery::new();
 
 /// See the module head.
 #[repr(C, align(4096))]
@@ -54,6 +60,13 @@ unsafe impl<const ROOM: usize> Sync for Nursery<ROOM> {}
 impl<const ROOM: usize> Nursery<ROOM> {
     pub(crate) const fn new() -> Self {
         Self { region: UnsafeCell::new([0; ROOM]), end: AtomicUsize::new(0) }
+    }
+
+    /// From now on the system's allocator has everything.
+    pub(crate) fn close(&self) {
+        // Where no piece ends.
+        // ORDERING: Release - see the module head.
+        self.end.store(usize::MAX, Release);
     }
 
     fn begin(&self) -> *mut u8 {
@@ -94,6 +107,16 @@ impl<const ROOM: usize> Nursery<ROOM> {
     }
 }
 
+/// Gives the system a piece back. By itself: where it is called, few registers are in use.
+///
+/// # Safety
+/// - The system handed it out, with this layout.
+#[inline(never)]
+unsafe fn free(piece: *mut u8, layout: Layout) {
+    // SAFETY: - caller's contract.
+    sanitizer::unwatched(|| unsafe { System.dealloc(piece, layout) });
+}
+
 // SAFETY: - each piece is handed out to one owner, aligned, and of the size that was asked for;
 //           what is not of the region is the system's, which is told of what it handed out only.
 unsafe impl<const ROOM: usize> GlobalAlloc for Nursery<ROOM> {
@@ -124,7 +147,7 @@ unsafe impl<const ROOM: usize> GlobalAlloc for Nursery<ROOM> {
                 self.resize(offset, layout.size(), 0);
             }
             // SAFETY: - caller's contract: the system handed it out.
-            None => unsafe { System.dealloc(piece, layout) },
+            None => unsafe { free(piece, layout) },
         }
     }
 
@@ -179,6 +202,21 @@ mod tests {
             first.write(3);
             let moved = NURSERY.realloc(first, layout(10, 1), 20);
             assert_eq!((NURSERY.offset_of(moved), moved.read()), (Some(24), 3));
+        }
+    }
+
+    #[test]
+    fn a_closed_region_hands_nothing_out_also_after_its_last_piece_came_back() {
+        static NURSERY: Nursery<256> = Nursery::new();
+        // SAFETY: - as above.
+        unsafe {
+            let piece = NURSERY.alloc(layout(256, 1));
+            assert_eq!(NURSERY.offset_of(piece), Some(0));
+            NURSERY.close();
+            NURSERY.dealloc(piece, layout(256, 1));
+            let other = NURSERY.alloc(layout(8, 8));
+            assert_eq!(NURSERY.offset_of(other), None);
+            NURSERY.dealloc(other, layout(8, 8));
         }
     }
 
