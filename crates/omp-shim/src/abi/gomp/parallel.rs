@@ -3,6 +3,7 @@
 use crate::body::Body;
 use crate::construct::Plan;
 use crate::frame::{self, Frame};
+use crate::process::message;
 use crate::region::legacy;
 use crate::region::{self, Ask};
 use crate::schedule::{Kind, Schedule, Space};
@@ -44,7 +45,7 @@ unsafe extern "C" fn GOMP_parallel_sections(
     count: c_uint,
     flags: c_uint,
 ) {
-    with_construct(body, data, ask(threads, flags), |_| Plan::sections(count));
+    in_one_call(body, data, ask(threads, flags), |_| Plan::sections(count));
 }
 
 /// What the arguments of a parallel construct ask for: the low bits of the flags are the proc_bind
@@ -53,14 +54,35 @@ fn ask(threads: c_uint, flags: c_uint) -> Ask {
     Ask { threads, bind: (flags & 7) as u8 }
 }
 
-fn with_construct(body: Body, data: *mut c_void, ask: Ask, plan: impl FnOnce(&Frame) -> Plan) {
+/// Runs a region that begins with the construct of `plan`, which the forking thread's frame may
+/// decide.
+fn in_one_call(body: Body, data: *mut c_void, ask: Ask, plan: impl FnOnce(&Frame) -> Plan) {
     let frame = frame::current();
     region::parallel(frame, body, data, ask, |team| worksharing::lay_out_ahead(team, plan(frame)));
 }
 
+/// Starts such a region, whose body the caller runs itself (gcc before 4.9).
+fn in_two_calls(body: Body, data: *mut c_void, ask: Ask, plan: impl FnOnce(&Frame) -> Plan) {
+    legacy::start(body, data, ask.threads, |frame, team| {
+        worksharing::lay_out_ahead(team, plan(frame));
+    });
+}
+
+/// The schedule that the compiled code names.
+fn named(kind: Kind, chunk: c_long) -> impl FnOnce(&Frame) -> Schedule {
+    move |_| Schedule::new(kind, chunk.cast_unsigned())
+}
+
+/// The schedule of the control variable.
+fn of_variable(frame: &Frame) -> Schedule {
+    frame.icvs().schedule
+}
+
+/// Defines an entry point for a region that begins with a loop: what it takes behind the loop's
+/// bounds, how the region is begun, and the loop's schedule.
 macro_rules! parallel_loop {
-    ($name:ident, $kind:expr) => {
-        /// `parallel for` with this schedule.
+    ($name:ident($($last:ident: $type:ty),*), $begin:ident($flags:expr), $schedule:expr) => {
+        /// `parallel for`, in one call, or (`start`) the first of two.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
             body: Body,
@@ -69,47 +91,47 @@ macro_rules! parallel_loop {
             start: c_long,
             end: c_long,
             step: c_long,
-            chunk: c_long,
-            flags: c_uint,
+            $($last: $type),*
         ) {
-            let schedule = Schedule::new($kind, chunk.cast_unsigned());
-            with_construct(body, data, ask(threads, flags), |_| {
-                Plan::new(Space::signed(start, end, step), schedule)
-            });
+            let (space, schedule) = (Space::signed(start, end, step), $schedule);
+            $begin(body, data, ask(threads, $flags), |frame| Plan::new(space, schedule(frame)));
         }
     };
 }
 
-parallel_loop!(GOMP_parallel_loop_static, Kind::Static);
-parallel_loop!(GOMP_parallel_loop_dynamic, Kind::Dynamic);
-parallel_loop!(GOMP_parallel_loop_guided, Kind::Guided);
-parallel_loop!(GOMP_parallel_loop_nonmonotonic_dynamic, Kind::Dynamic);
-parallel_loop!(GOMP_parallel_loop_nonmonotonic_guided, Kind::Guided);
-
-macro_rules! parallel_loop_runtime {
-    ($name:ident) => {
-        /// `parallel for` with the schedule of the control variable.
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
-            body: Body,
-            data: *mut c_void,
-            threads: c_uint,
-            start: c_long,
-            end: c_long,
-            step: c_long,
-            flags: c_uint,
-        ) {
-            let space = Space::signed(start, end, step);
-            with_construct(body, data, ask(threads, flags), |frame| {
-                Plan::new(space, frame.icvs().schedule)
-            });
-        }
+/// Loops of one kind, with a chunk.
+macro_rules! named_loops {
+    (started: $($name:ident = $kind:expr;)*) => {
+        $(parallel_loop!($name(chunk: c_long), in_two_calls(0), named($kind, chunk));)*
+    };
+    ($($name:ident = $kind:expr;)*) => {
+        $(parallel_loop!(
+            $name(chunk: c_long, flags: c_uint),
+            in_one_call(flags),
+            named($kind, chunk)
+        );)*
     };
 }
 
-parallel_loop_runtime!(GOMP_parallel_loop_runtime);
-parallel_loop_runtime!(GOMP_parallel_loop_nonmonotonic_runtime);
-parallel_loop_runtime!(GOMP_parallel_loop_maybe_nonmonotonic_runtime);
+named_loops! {
+    GOMP_parallel_loop_static = Kind::Static;
+    GOMP_parallel_loop_dynamic = Kind::Dynamic;
+    GOMP_parallel_loop_guided = Kind::Guided;
+    GOMP_parallel_loop_nonmonotonic_dynamic = Kind::Dynamic;
+    GOMP_parallel_loop_nonmonotonic_guided = Kind::Guided;
+}
+
+parallel_loop!(GOMP_parallel_loop_runtime(flags: c_uint), in_one_call(flags), of_variable);
+parallel_loop!(
+    GOMP_parallel_loop_nonmonotonic_runtime(flags: c_uint),
+    in_one_call(flags),
+    of_variable
+);
+parallel_loop!(
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime(flags: c_uint),
+    in_one_call(flags),
+    of_variable
+);
 
 /// Starts a region whose body the caller runs itself (gcc before 4.9).
 #[unsafe(no_mangle)]
@@ -121,9 +143,7 @@ unsafe extern "C" fn GOMP_parallel_start(body: Body, data: *mut c_void, threads:
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_parallel_end() {
     if !legacy::end() {
-        crate::process::message::fatal(
-            "GOMP_parallel_end without GOMP_parallel_start on this thread",
-        );
+        message::fatal("GOMP_parallel_end without GOMP_parallel_start on this thread");
     }
 }
 
@@ -135,49 +155,14 @@ unsafe extern "C" fn GOMP_parallel_sections_start(
     threads: c_uint,
     count: c_uint,
 ) {
-    legacy::start(body, data, threads, |_, team| {
-        worksharing::lay_out_ahead(team, Plan::sections(count))
-    });
+    in_two_calls(body, data, ask(threads, 0), |_| Plan::sections(count));
 }
 
-macro_rules! parallel_loop_start {
-    ($name:ident, $kind:expr) => {
-        /// Starts a region that begins with a loop of this schedule.
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
-            body: Body,
-            data: *mut c_void,
-            threads: c_uint,
-            start: c_long,
-            end: c_long,
-            step: c_long,
-            chunk: c_long,
-        ) {
-            let plan = Plan::new(
-                Space::signed(start, end, step),
-                Schedule::new($kind, chunk.cast_unsigned()),
-            );
-            legacy::start(body, data, threads, |_, team| worksharing::lay_out_ahead(team, plan));
-        }
-    };
+named_loops! {
+    started:
+    GOMP_parallel_loop_static_start = Kind::Static;
+    GOMP_parallel_loop_dynamic_start = Kind::Dynamic;
+    GOMP_parallel_loop_guided_start = Kind::Guided;
 }
 
-parallel_loop_start!(GOMP_parallel_loop_static_start, Kind::Static);
-parallel_loop_start!(GOMP_parallel_loop_dynamic_start, Kind::Dynamic);
-parallel_loop_start!(GOMP_parallel_loop_guided_start, Kind::Guided);
-
-/// Starts a region that begins with a loop of the control variable's schedule.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_parallel_loop_runtime_start(
-    body: Body,
-    data: *mut c_void,
-    threads: c_uint,
-    start: c_long,
-    end: c_long,
-    step: c_long,
-) {
-    let space = Space::signed(start, end, step);
-    legacy::start(body, data, threads, |parent, team| {
-        worksharing::lay_out_ahead(team, Plan::new(space, parent.icvs().schedule));
-    });
-}
+parallel_loop!(GOMP_parallel_loop_runtime_start(), in_two_calls(0), of_variable);

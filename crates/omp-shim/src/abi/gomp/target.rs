@@ -251,104 +251,66 @@ unsafe extern "C" fn GOMP_target(
     league::target(body, addresses.cast(), 0);
 }
 
-/// `target data`: the data are here.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_target_data_ext(
-    device: c_int,
-    _count: usize,
-    _addresses: *mut *mut c_void,
-    _sizes: *mut usize,
-    _kinds: *mut c_ushort,
-) {
-    league::require(frame::current(), device);
+/// Defines entry points that bring data to a device or back: here the data are in their place.
+macro_rules! in_place {
+    ($($(#[$about:meta])* $name:ident($($list:ty),*);)*) => {$(
+        $(#[$about])*
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(device: c_int, $(_: $list),*) {
+            league::require(frame::current(), device);
+        }
+    )*};
+    (after dependences: $($(#[$about:meta])* $name:ident($($list:ty),*);)*) => {$(
+        $(#[$about])*
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            device: c_int,
+            $(_: $list,)*
+            flags: c_uint,
+            depend: *mut *mut c_void,
+        ) {
+            league::require(frame::current(), device);
+            // SAFETY: - the compiled code's list.
+            unsafe { follow_dependences(flags, depend) };
+        }
+    )*};
 }
 
-/// `target data` of gcc 4.9.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_target_data(
-    device: c_int,
-    _unused: *const c_void,
-    _count: usize,
-    _addresses: *mut *mut c_void,
-    _sizes: *mut usize,
-    _kinds: *mut u8,
-) {
-    league::require(frame::current(), device);
+in_place! {
+    /// `target data`.
+    GOMP_target_data_ext(usize, *mut *mut c_void, *mut usize, *mut c_ushort);
+    /// `target data` of gcc 4.9.
+    GOMP_target_data(*const c_void, usize, *mut *mut c_void, *mut usize, *mut u8);
+    /// `target update` of gcc 4.9.
+    GOMP_target_update(*const c_void, usize, *mut *mut c_void, *mut usize, *mut u8);
 }
 
-/// The end of `target data`.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_target_end_data() {}
-
-/// `target update`: nothing to move.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_target_update_ext(
-    device: c_int,
-    _count: usize,
-    _addresses: *mut *mut c_void,
-    _sizes: *mut usize,
-    _kinds: *mut c_ushort,
-    flags: c_uint,
-    depend: *mut *mut c_void,
-) {
-    league::require(frame::current(), device);
-    // SAFETY: the compiled code's list.
-    unsafe { follow_dependences(flags, depend) };
+in_place! {
+    after dependences:
+    /// `target update`.
+    GOMP_target_update_ext(usize, *mut *mut c_void, *mut usize, *mut c_ushort);
+    /// `target enter data`, `target exit data`.
+    GOMP_target_enter_exit_data(usize, *mut *mut c_void, *mut usize, *mut c_ushort);
 }
 
-/// `target update` of gcc 4.9.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_target_update(
-    device: c_int,
-    _unused: *const c_void,
-    _count: usize,
-    _addresses: *mut *mut c_void,
-    _sizes: *mut usize,
-    _kinds: *mut u8,
-) {
-    league::require(frame::current(), device);
+/// Defines entry points that have nothing to do.
+macro_rules! ignored {
+    ($($(#[$about:meta])* $name:ident($($argument:ty),*);)*) => {$(
+        $(#[$about])*
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($(_: $argument),*) {}
+    )*};
 }
 
-/// `target enter data`, `target exit data`: nothing to move.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_target_enter_exit_data(
-    device: c_int,
-    _count: usize,
-    _addresses: *mut *mut c_void,
-    _sizes: *mut usize,
-    _kinds: *mut c_ushort,
-    flags: c_uint,
-    depend: *mut *mut c_void,
-) {
-    league::require(frame::current(), device);
-    // SAFETY: the compiled code's list.
-    unsafe { follow_dependences(flags, depend) };
-}
-
-/// Constructors of offload images register them: there is no device to load them to.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_register(_host: *const c_void, _kind: c_int, _image: *const c_void) {}
-
-/// The same with a version.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_register_ver(
-    _version: c_uint,
-    _host: *const c_void,
-    _kind: c_int,
-    _image: *const c_void,
-) {
-}
-
-/// The end of an image.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_unregister(_host: *const c_void, _kind: c_int, _image: *const c_void) {}
-
-/// The same with a version.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_unregister_ver(
-    _version: c_uint,
-    _host: *const c_void,
-    _kind: c_int,
-    _image: *const c_void,
-) {
+ignored! {
+    /// The end of `target data`.
+    GOMP_target_end_data();
+    /// Constructors of offload images register them: there is no device to load them to.
+    GOMP_offload_register(*const c_void, c_int, *const c_void);
+    /// The same with a version.
+    GOMP_offload_register_ver(c_uint, *const c_void, c_int, *const c_void);
+    /// The end of an image.
+    GOMP_offload_unregister(*const c_void, c_int, *const c_void);
+    /// The same with a version.
+    GOMP_offload_unregister_ver(c_uint, *const c_void, c_int, *const c_void);
 }
