@@ -2,8 +2,8 @@
 //! other's, by the manager or, in a domain, without it (M6), and how long that takes.
 //!
 //! A program is this test binary run again. With fewer than three processors no program can have
-//! one to spare: each has its master's, which it may not give away. `cargo xtask vm smp --test
-//! hand_over` runs this on eight.
+//! one to spare: each has its master's, which it may not give away.
+//! `cargo xtask vm smp --test hand_over` runs this on eight.
 #![expect(
     clippy::unwrap_used,
     reason = "a step of a test that fails is a failed test, in the helpers, too"
@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Set in programs.
 const IS_PROGRAM: &str = "NANOS_HAND_OVER_PROGRAM";
-/// Names the manager's program where that is not in the folder of this one: in the guest of `cargo
-/// xtask vm smp`.
+/// Names the manager's program where that is not in the folder of this one: in the guest of
+/// `cargo xtask vm smp`.
 const ELSEWHERE: &str = "CPUMGR_TEST_MANAGER";
 /// Hand-overs that are timed.
 const ROUNDS: usize = 20;

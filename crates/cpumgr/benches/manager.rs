@@ -1,4 +1,5 @@
-//! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
+//! The manager's latencies and its cost, compared with a bare chain of eventfd and futex in the
+//! same run.
 //!
 //! `cargo bench -p cpumgr --bench manager --profile release [-- [--record] NAME...]` with names of
 //! `read`, `requests`, `releases`, `pass`, `flood`, `squeeze`, `kill`, `steady`, `idle`, `many`,
@@ -255,8 +256,8 @@ fn pass(cpus: &str) {
     bar("handoff, p50", times.at(50), Duration::from_micros(40));
 }
 
-/// A program that rings as fast as it can, and one that works beside it: slower than beside one
-/// that only computes?
+/// A program that rings as fast as it can, and one that works at the same time: is that slower than
+/// with one that only computes?
 fn flood(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus]);
     let (mut other, mut flooder) = (manager.program(1, 1), manager.program(1, 2));
@@ -511,8 +512,8 @@ fn pairs(cpus: &str) {
             1.25,
         );
     }
-    // Nobody shares a processor here, and what is compared is some percent: more rounds, who begins
-    // in turn.
+    // No program shares a processor here, and what is compared is some percent: more rounds, in
+    // which the two begin in turn.
     let alone = |round: usize| {
         let of = |managed: bool| {
             mean(seconds(&pairs, Some(&manager).filter(|_| managed), 1, &arguments(2)))

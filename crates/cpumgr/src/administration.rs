@@ -102,7 +102,7 @@ fn is_another(before: &Status, now: &Status) -> bool {
     now.manager_pid != before.manager_pid || now.uptime_ns < before.uptime_ns
 }
 
-/// Nobody listens there any more. One that is silent has not ended.
+/// No manager listens there any more. One that is silent has not ended.
 fn is_gone(error: &ConnectError) -> bool {
     matches!(error, ConnectError::Unreachable { source, .. } if is_absent(*source))
 }
@@ -198,7 +198,7 @@ pub fn detach(args: &PidArgs) -> Result<(), Error> {
 /// `cpumgr cancel`.
 ///
 /// # Errors
-/// When there is no manager, or nobody waits under this number.
+/// When there is no manager, or no program waits under this number.
 pub fn cancel(args: &CancelArgs) -> Result<(), Error> {
     Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Cancel { id: args.id })?)
 }
@@ -209,7 +209,7 @@ pub struct QueueReport {
     /// The numbers.
     #[serde(flatten)]
     pub queue: Queue,
-    /// Who waits, the next one first.
+    /// The programs that wait, the next one first.
     pub places: Vec<QueuedStatus>,
 }
 

@@ -1,14 +1,15 @@
 //! What each user may cost the manager: costs that are known when they have arisen, and are paid
 //! back by time.
 //!
-//! Who is in debt waits, and nobody else: a flood of whatever kind delays what its own user wants
-//! (D10).
+//! A user in debt waits, and no other user does: a flood of whatever kind delays what its own user
+//! wants (D10).
 //!
 //! # Invariants
 //! - W1 A user that has been quiet may spend its burst at once; afterwards it costs no more than
 //!   its rate.
 //! - W2 The superuser and the manager's own user have more of both: a login node's administrator,
-//!   and a user of an own manager, who harms only itself; but not without end.
+//!   and the user of a manager of its own, which harms only itself. Their allowance is limited,
+//!   too.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ pub struct Allowances {
 }
 
 impl Allowances {
-    /// Nobody owes anything. The manager's user `owner` and the superuser pay at another rate than
+    /// No user owes anything. The manager's user `owner` and the superuser pay at another rate than
     /// others.
     pub fn new(owner: u32, own: Rate, others: Rate) -> Self {
         Self { owner, own, others, paid_at: BTreeMap::new() }
@@ -46,13 +47,13 @@ impl Allowances {
         if uid == 0 || uid == self.owner { self.own } else { self.others }
     }
 
-    /// User `uid` has cost so many units.
+    /// User `uid` has cost this many units.
     pub fn charge(&mut self, uid: u32, units: u64, now: u64) {
         if units == 0 {
             return;
         }
         if self.paid_at.len() >= MANY {
-            // Who has all of its burst again.
+            // Users that have all of their burst again are forgotten.
             let longest = |rate: Rate| rate.burst.saturating_mul(rate.unit_ns);
             let burst = longest(self.own).max(longest(self.others));
             self.paid_at.retain(|_, paid| paid.saturating_add(burst) > now);
@@ -112,7 +113,7 @@ mod tests {
             (150_000, 100_000)
         );
         assert!(!allowances.is_free(9, 149_999) && allowances.is_free(9, 150_000));
-        // Those who owe are not forgotten for the many that do not.
+        // Users that owe are not forgotten for the many that do not.
         for uid in 100..1_000 {
             allowances.charge(uid, 1, 100_000 + u64::from(uid) * 100_000);
         }

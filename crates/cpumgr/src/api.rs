@@ -1,8 +1,9 @@
-//! The API: who connects and what is said, on one asynchronous thread of its own.
+//! The API: connections and messages, on one asynchronous thread of its own.
 //!
 //! # Protocol
-//! 1. The thread accepts connections, asks the kernel who that is, receives packets and reads them.
-//!    Each message goes to the scheduler over one bounded queue; then the scheduler's bell rings.
+//! 1. The thread accepts connections, asks the kernel for the process of each, receives packets and
+//!    reads them. Each message goes to the scheduler over one bounded queue; then the scheduler's
+//!    bell rings.
 //! 2. The scheduler takes calls in its next pass and puts answers into the client's mailbox; the
 //!    thread sends them.
 //! 3. A client whose mailbox the scheduler drops is disconnected when what was in it is sent. A
@@ -17,10 +18,10 @@
 //!   ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages per second of a client,
 //!   connections that are neither programs nor announced nor queued, of all users and of one, and
 //!   those that wait at the door (`door`); the scheduler bounds the others.
-//! - I3 One message of a client is under way: the next one is read when its answer is sent. Who
-//!   does not read answers keeps nobody waiting but itself, and is let go when its queue stays full
-//!   (`client::UNREAD`).
-//! - I4 Who a client is comes from the kernel, never from the client.
+//! - I3 One message of a client is under way: the next one is read when its answer is sent. A
+//!   client that does not read answers makes no other client wait, and is let go when its queue
+//!   stays full (`client::UNREAD`).
+//! - I4 The identity of a client comes from the kernel, never from the client.
 //! - I5 No descriptor of a client is ever this process's: none is received, hence none is closed,
 //!   which could wait for its sender for ever (a file of a FUSE file system). Where the kernel can
 //!   (Linux 6.16) it refuses them at the sender.
@@ -60,8 +61,9 @@ const END: Duration = Duration::from_secs(1);
 
 /// A descriptor that is ours alone, for the runtime to wait for.
 fn wait_for(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: - an `OwnedFd` is open, and names the same file as long as it lives: nobody else
-    //           closes or replaces its number in this process, and only shared references to it are given out.
+    // SAFETY: - an `OwnedFd` is open, and names the same file as long as it lives: no other code
+    //           closes or replaces its number in this process, and only shared references to it are
+    //           given out.
     unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
 }
 
@@ -70,7 +72,7 @@ fn wait_for(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
 pub(crate) enum Call {
     /// It connected.
     Opened {
-        /// Who it is.
+        /// Its identity.
         peer: Peer,
         /// Its process.
         pidfd: OwnedFd,
@@ -90,7 +92,7 @@ pub(crate) enum Answer {
     Messages(Vec<FromManager>),
     /// The answer to a registration.
     Areas(Box<Areas>),
-    /// The answer to who joins a domain.
+    /// The answer to a program that joins a domain.
     Domain {
         /// Its line.
         line: u32,
@@ -160,17 +162,17 @@ impl Serials {
     }
 
     pub(crate) fn next(&self) -> u64 {
-        // ORDERING: Relaxed - a number that nobody else has, and nothing more.
+        // ORDERING: Relaxed - a number that no other client has, and nothing more.
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Who may come in.
+/// Which users may come in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Doorman {
     /// The manager's user.
     pub(crate) owner: u32,
-    /// Everybody, and not only that user and the superuser.
+    /// Every user, and not only that user and the superuser.
     pub(crate) public: bool,
 }
 

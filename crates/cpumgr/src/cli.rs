@@ -47,7 +47,7 @@ pub enum Command {
     /// Runs a program under the manager, with the drop-in OpenMP library; starts a manager when
     /// none answers.
     Run(RunArgs),
-    /// Shows who asks for what and who has what.
+    /// Shows what each program asks for and what it has.
     Status(StatusArgs),
     /// Shows the policies, or makes another one decide from now on, or changes its parameters.
     Policy(PolicyArgs),
@@ -61,7 +61,7 @@ pub enum Command {
     Mpl(MplArgs),
     /// Waits until one more program may run, then runs it as `run` does.
     Submit(RunArgs),
-    /// Shows who waits to be started.
+    /// Shows the programs that wait to be started.
     Queue(StatusArgs),
     /// Takes one out of the queue.
     Cancel(CancelArgs),
@@ -123,7 +123,7 @@ pub struct CancelArgs {
 pub enum Level {
     /// As many as come.
     Any,
-    /// So many.
+    /// At most this many.
     AtMost(u32),
 }
 
@@ -227,7 +227,7 @@ pub struct DaemonArgs {
     pub cpus: Option<CpuSet>,
     /// Serves the programs of all users, at /run/cpumgr/app.sock: for a manager of the whole
     /// machine, started as root (or with the capability CAP_SYS_NICE). Others may not change what
-    /// concerns everybody.
+    /// concerns all users.
     #[arg(long)]
     pub system: bool,
     /// Lets programs pass processors that they do not use to each other without asking: faster, and
@@ -243,12 +243,12 @@ pub struct DaemonArgs {
     /// leave it to them as long as each has another one, or use it all the same.
     #[arg(long, value_enum, default_value_t = Strangers::Leave)]
     pub strangers: Strangers,
-    /// Ends when no program was there for so long, or `never`
-    /// [default: never; 10s with --background].
+    /// Ends when no program was there for this long, or `never` [default: never; 10s with
+    /// --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
     pub idle_exit: Option<IdleExit>,
-    /// Writes who has which processors when to this file, as JSON lines. When it is full it becomes
-    /// FILE.1, and a new one begins.
+    /// Writes which program has which processors, and when, to this file, as JSON lines. When it is
+    /// full it becomes FILE.1, and a new one begins.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// The most that each of the trace's two files takes: a number of bytes, or of K, M or G, at
@@ -261,11 +261,11 @@ pub struct DaemonArgs {
     /// The second half of --background.
     #[arg(long, hide = true, conflicts_with = "background")]
     pub detached: bool,
-    /// First lets go of what it inherited of whoever started it: for a manager that `run` starts on
-    /// the way.
+    /// First lets go of what it inherited of its starter: for a manager that `run` starts on the
+    /// way.
     #[arg(long, hide = true)]
     pub widen: bool,
-    /// Whoever that was.
+    /// The starter's process.
     #[arg(long, hide = true)]
     pub starter: Option<i32>,
     /// A value of a parameter of the policy.

@@ -34,11 +34,11 @@ const DESCRIPTORS_PER_PROGRAM: u64 = 6;
 const DESCRIPTORS_PER_PLACE: u64 = 2;
 /// Descriptors besides those of programs, of the queue, and of connections that wait at the door.
 const OTHER_DESCRIPTORS: u64 = 256;
-/// The time between turns, unless somebody says otherwise.
+/// The time between turns, unless another one is set.
 pub const QUANTUM: Duration = Duration::from_millis(100);
-/// The time between asking for a processor and squeezing, unless somebody says otherwise.
+/// The time between asking for a processor and squeezing, unless another one is set.
 pub const GRACE: Duration = Duration::from_millis(2);
-/// How long a manager that nobody started by hand stays without programs.
+/// How long a manager that was not started by hand stays without programs.
 pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
 
 /// What a manager is started with.
@@ -65,7 +65,7 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// How many bytes each of its two files takes at most.
     pub trace_size: u64,
-    /// It serves everybody, and not only its starter: what it inherited of that is not its own
+    /// It serves all programs, and not only its starter: what it inherited of that is not its own
     /// (`fresh`).
     pub widen: bool,
     /// The process that had it started on the way.
@@ -191,10 +191,10 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     if options.system {
         instance.open_to_everybody()?;
     }
-    // With the socket: nobody else with this one has attached anybody now.
+    // With the socket: no other manager of this one has attached processes now.
     let left = masks::put_back(&options.socket, &Linux);
     let inherited = settings::left_at(&options.socket);
-    // As above: nobody else with this one has fences now.
+    // As above: no other manager of this one has fences now.
     let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
         Some(path) => {
@@ -268,7 +268,7 @@ fn raise_descriptor_limit() -> Option<String> {
     });
     match raised {
         Ok(limit) if limit >= wanted => None,
-        // Whoever does not fit is refused one by one.
+        // Programs that do not fit are refused one by one.
         Ok(limit) => {
             tracing::warn!(limit, wanted, "fewer descriptors than {MAX_PROGRAMS} programs need");
             Some(format!("a limit of {limit} descriptors ({MAX_PROGRAMS} programs need {wanted})"))

@@ -174,7 +174,7 @@ impl<'a> ReadRef<'a> for &'a Image {
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
         self.spend(range.end.saturating_sub(range.start).min(STRING))?;
-        // A table that ends behind the file's end is no reason not to read what stands in it.
+        // A table that ends after the file's end is no reason not to read what stands in it.
         let end = range.end.min(self.len()?);
         (&self.cache).read_bytes_at_until(range.start..end, delimiter)
     }
@@ -201,7 +201,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let copy = dir.path().join("copy");
         std::fs::copy(&own, &copy).unwrap();
-        // Sparse: nobody has so much memory.
+        // Sparse: no machine has this much memory.
         std::fs::OpenOptions::new().write(true).open(&copy).unwrap().set_len(1 << 40).unwrap();
         let image = Image::open(&copy).unwrap();
         let needs = image.needs().unwrap();

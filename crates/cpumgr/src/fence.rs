@@ -10,9 +10,9 @@
 //!    obey. Its process moves into a group below DIR whose cpuset is what it holds: the kernel
 //!    refuses every mask outside of it.
 //! 3. From then on its cpuset follows its grants at once, without a grace.
-//! 4. When it leaves, when nobody is bound any more, or when the manager ends, whoever is in the
-//!    group goes back to the group that the process came from, and the group is removed. A manager
-//!    that was killed leaves its groups behind; the next one with the same DIR widens them to all
+//! 4. When it leaves, when no program is bound any more, or when the manager ends, all processes in
+//!    the group go back to the group that the process came from, and the group is removed. The
+//!    groups of a manager that was killed stay; the next one with the same DIR widens them to all
 //!    processors of DIR and removes those that are empty.
 //!
 //! # Invariants
@@ -144,7 +144,7 @@ impl Fences {
         let left =
             entries.flatten().filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX));
         // What the group above has. Empty, which would mean the same in version 2, is refused while
-        // somebody is inside.
+        // a process is inside.
         let all = match self.version {
             Version::One => CPUS,
             Version::Two => "cpuset.cpus.effective",
@@ -161,8 +161,8 @@ impl Fences {
         Ok(())
     }
 
-    /// Step 2: fences process `pid`, to whom `threads` belong, into `cpus`. `serial` is another one
-    /// for each fence.
+    /// Step 2: fences process `pid`, to which `threads` belong, into `cpus`. `serial` is another
+    /// one for each fence.
     ///
     /// # Errors
     /// When the kernel refuses, or its group is not below the same mount (F1): it is where it was.
@@ -185,7 +185,7 @@ impl Fences {
         make(&group)?;
         let mut fence = Fence { group, home, cpus: cpus.clone(), masks: Vec::new() };
         let closed = self.close(kernel, &mut fence, pid, threads);
-        // A process that ended has left its number to whoever is in there now.
+        // The number of a process that ended belongs to the process that is in there now.
         if closed.is_err() || !threads.has(Tid(pid.0)) {
             fence.lift(kernel, threads);
             closed?;
@@ -231,7 +231,7 @@ impl Fence {
         Ok(())
     }
 
-    /// Step 4. What cannot be undone is told to the log: there is nobody else who could do it.
+    /// Step 4. What cannot be undone is told to the log: no other process could do it.
     pub fn lift(self, kernel: &dyn Kernel, threads: &Threads) {
         let Self { group, home, cpus, masks } = self;
         let written_over = |(tid, _): &(Tid, CpuSet)| {
@@ -240,7 +240,7 @@ impl Fence {
         let masks: Vec<(Tid, CpuSet)> = masks.into_iter().filter(written_over).collect();
         let inside = read(&group.join(PROCESSES)).unwrap_or_default();
         for process in inside.lines() {
-            // A process that ended meanwhile is nobody's trouble.
+            // A process that ended meanwhile needs nothing.
             if let Err(error) = write(&home.join(PROCESSES), process) {
                 tracing::warn!(process, %error, "a process stays in its fence");
             }

@@ -1,11 +1,11 @@
-//! Foreign load: processors on which others than the managed programs run, and which are left to
-//! them for a while (D9).
+//! Foreign load: processors on which programs run that are not managed, and which are left to those
+//! for a while (D9).
 //!
 //! # Why
 //! Members of a team wait for each other. One that shares its processor with a stranger (another
 //! user's program, one without a manager, a virtual machine) is late by a time slice, and all wait
 //! for it: two processors of which one is shared are worth less than one. So such a processor is
-//! left to the stranger, who gains, too.
+//! left to the stranger, which gains, too.
 //!
 //! # Rule
 //! 1. The kernel counts for each thread how long it ran and how long it *waited* for a processor.
@@ -23,12 +23,13 @@
 //!    be the program's own threads, which the kernel packs on one processor when they begin; the
 //!    time before says that others ran, not where.) Of several processors the most contended is
 //!    left first.
-//! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine
-//!    without what the programs ran, is below [`CALM`] for a time of patience, which doubles each
-//!    time that the stranger was back at once. It comes back, too, when its stranger uses so little
-//!    of it that a team loses less by waiting for him than by having one processor less (`worth`):
-//!    one of two is left to who uses most of it only. Then he is known to work in a rhythm: what he
-//!    takes in [`RHYTHM`] decides from then on, and not his next turn, until he has gone.
+//! 3. What was left comes back when no stranger uses it: its own busy time, or that of the whole
+//!    machine without what the programs ran, is below [`CALM`] for a time of patience, which
+//!    doubles each time that the stranger was back at once. It comes back, too, when its stranger
+//!    uses so little of it that a team loses less by waiting for the stranger than by having one
+//!    processor less (`worth`): one of two is left only to a stranger that uses most of it. Then
+//!    the stranger is known to work in a rhythm: from then on what it takes in [`RHYTHM`] decides,
+//!    and not its next turn, until it has gone.
 //! 4. Two managers that leave the same processor to each other would come back at once, too:
 //!    patience has a part that each draws for itself.
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs
@@ -36,9 +37,9 @@
 //!
 //! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise
 //! there is one in [`PERIOD`]: one small file for each processor that is held, and never more than
-//! a two-hundredth of the manager's time; a twentieth in the few windows behind an arrival, since a
+//! a two-hundredth of the manager's time; a twentieth in the few windows after an arrival, since a
 //! look takes a third of a millisecond where memory is cold. Processes of lower priority (`nice`)
-//! make nobody wait, and are none.
+//! make no program wait, and are no strangers.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.
@@ -53,32 +54,32 @@ type Nanos = u64;
 const MS: Nanos = 1_000_000;
 /// Share of a stranger that makes a processor worth leaving.
 pub const CONTENDED: f64 = 0.25;
-/// The same where a team of two would be one of one: who leaves one of so many processors loses
-/// that part of its speed, who stays the stranger's share of it. Below a half, since what is left
-/// is all the stranger's.
+/// The same where a team of two would be one of one. A program that leaves one of its processors
+/// loses that part of its speed; one that stays loses the stranger's share. Below a half, since
+/// what is left is all the stranger's.
 const CONTENDED_OF_TWO: f64 = 0.4;
 /// Share below which a processor is unused.
 pub const CALM: f64 = 0.15;
 /// What of its worth a processor may be used by others when it comes back.
 const CAUTION: f64 = 0.9;
-/// What a stranger with a rhythm takes is known over so long.
+/// What a stranger with a rhythm takes is known over this time.
 pub const RHYTHM: Nanos = 500 * MS;
 /// The time between looks where something begins.
 pub const HASTY: Nanos = 3_750_000;
-/// So many of these.
+/// The number of these looks.
 const HASTY_LOOKS: u32 = 6;
-/// So much waiting in [`TICKS`] is a stranger: two turns of his.
+/// This much waiting in [`TICKS`] shows a stranger: two of its turns.
 pub const CERTAIN: Nanos = 7 * MS;
 /// A window while something is being found out.
 pub const QUICK: Nanos = 15 * MS;
-/// The windows of that kind behind those.
+/// The windows of that kind after those.
 const QUICK_WINDOWS: u32 = 3;
-/// How busy a processor was is known over so long: the kernel counts that in ticks of up to two
+/// How busy a processor was is known over this time: the kernel counts that in ticks of up to two
 /// thirds of it.
 pub const TICKS: Nanos = 15 * MS;
-/// A window is at least so many times as long as a look.
+/// A window is at least this many times as long as a look.
 const REST: Nanos = 200;
-/// The same of the few windows behind an arrival.
+/// The same for the few windows after an arrival.
 const QUICK_REST: Nanos = 20;
 /// A processor on which two compete is never idle.
 const BUSY: f64 = 0.5;
@@ -87,7 +88,7 @@ pub const PERIOD: Nanos = 250 * MS;
 /// For how long a processor must be unused before it comes back; at most.
 const PATIENCE: Nanos = 100 * MS;
 const LONGEST_PATIENCE: Nanos = 1_600 * MS;
-/// A stranger that is met again so soon after a processor came back had not gone.
+/// A stranger that is met again within this time after a processor came back had not gone.
 const RELAPSE: Nanos = 1_000 * MS;
 
 /// What the kernel counts of a thread.
@@ -104,7 +105,7 @@ pub struct Times {
 pub struct Held {
     /// The thread that is meant to run on each.
     pub threads: BTreeMap<u32, (Tid, Times)>,
-    /// The processor of the master. Which thread that is nobody says: the initial one, or another
+    /// The processor of the master. Which thread that is, is not known: the initial one, or another
     /// one that is none of `threads`.
     pub first: u32,
     /// What all its threads ran together; in a close look.
@@ -122,7 +123,7 @@ pub struct Sample {
     pub busy: BTreeMap<u32, Nanos>,
     /// What all programs ran together; in a close look.
     pub ran: Nanos,
-    /// There are processors that no program holds: who leaves one gets another one.
+    /// There are processors that no program holds: a program that leaves one gets another one.
     pub spare: bool,
     /// What it took to find this out.
     pub cost: Nanos,
@@ -188,7 +189,7 @@ pub struct Foreign {
     suspects: BTreeSet<u32>,
     /// The samples back to one that is [`TICKS`] old.
     past: VecDeque<Sample>,
-    /// Looks that are left of those behind an arrival: [`HASTY`] ones, and then [`QUICK_WINDOWS`].
+    /// Looks that are left of those after an arrival: [`HASTY`] ones, and then [`QUICK_WINDOWS`].
     quick: u32,
     next: Option<Nanos>,
     /// No sooner, for the cost of the last look.
@@ -304,8 +305,8 @@ impl Foreign {
         self.past.push_back(sample);
     }
 
-    /// Adds what strangers with a rhythm took in a window; returns who took so much in the time of
-    /// one that they have none.
+    /// Adds what strangers with a rhythm took in a window; returns the processors whose strangers
+    /// took enough in the time of a rhythm to have none.
     fn listen(&mut self, shares: &BTreeMap<u32, Share>, passed: Nanos) -> Vec<u32> {
         let mut found = Vec::new();
         self.rhythms.retain(|cpu, rhythm| {
@@ -320,7 +321,7 @@ impl Foreign {
                 found.push(*cpu);
             }
             *rhythm = Rhythm::default();
-            // Who takes next to nothing has gone.
+            // A stranger that takes next to nothing has gone.
             taken >= CALM / 2.0
         });
         found
@@ -337,7 +338,7 @@ impl Foreign {
         // Of the largest team that may have it.
         let team = sample.held.values().map(|held| held.threads.len()).max().unwrap_or(0) + 1;
         let worth = worth(team, sample.spare);
-        // Where all that is left costs little nobody comes back to a stranger.
+        // Where all that is left costs little, no program comes back to a stranger.
         let calm = if worth > CONTENDED { CAUTION * worth } else { CALM };
         // The one that was left last comes back first.
         for at in (0..self.left.len()).rev() {
@@ -380,14 +381,14 @@ struct Share {
     share: f64,
     /// From this share on it is worth leaving.
     worth: f64,
-    /// It was busy, and what the program's other threads ran is known: who waits though his
-    /// processor is idle is kept back by something else, as the quota of a control group.
+    /// It was busy, and what the program's other threads ran is known: a thread that waits though
+    /// its processor is idle is kept back by something else, as the quota of a control group.
     was_busy: bool,
 }
 
-/// The share of a stranger from which a program that runs on so many `processors` gains by leaving
-/// one of them: it loses that one's part of its speed, unless another one is `spare`, and would
-/// lose the share. Members of a team wait for each other.
+/// The share of a stranger from which a program that runs on this many `processors` gains by
+/// leaving one of them: it loses that one's part of its speed, unless another one is `spare`, and
+/// would lose the share. Members of a team wait for each other.
 fn worth(processors: usize, spare: bool) -> f64 {
     if spare || processors < 2 {
         return CONTENDED;
@@ -395,8 +396,8 @@ fn worth(processors: usize, spare: bool) -> f64 {
     (2.0 * CONTENDED_OF_TWO / processors as f64).clamp(CONTENDED, CONTENDED_OF_TWO)
 }
 
-/// What the kernel had counted of `thread` when the window of so many `passed` began, as far as
-/// that says something of `cpu`. A thread that nobody knew then, and whose whole life fits into the
+/// What the kernel had counted of `thread` when the window of length `passed` began, as far as that
+/// says something of `cpu`. A thread that was not known then, and whose whole life fits into the
 /// window, began in it: those of a new program do, and its first window counts. A processor that
 /// went to another thread meanwhile says nothing.
 fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -> Option<Times> {

@@ -4,8 +4,8 @@
 //! 1. Each call into a policy goes through [`Guarded`], its making, its leaving and the reading of
 //!    its parameters included.
 //! 2. A policy that panics is never asked again: what it knows may be half written. From that call
-//!    on, which it is answered for, too, `equip` decides (equal shares), until somebody sets a
-//!    policy, the same one anew or another.
+//!    on, which it is answered for, too, `equip` decides (equal shares), until a policy is set, the
+//!    same one anew or another.
 //! 3. The log and `status` say which policy that was, in what it panicked, and what it said
 //!    ([`Guarded::failure`]).
 //!
@@ -44,7 +44,7 @@ pub struct Guarded {
     failure: OnceCell<String>,
     /// What decides then.
     instead: Equip,
-    /// The failure was told to whoever asks for news.
+    /// The failure was told to the caller that asks for news.
     told: bool,
     /// Its parameters when it was made, and as they were set since.
     parameters: Vec<Parameter>,

@@ -47,6 +47,6 @@ pub(crate) fn pass_on(command: &mut Command) {
         if before == libc::SIG_ERR { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     };
     // SAFETY: - the call is one system call: it allocates nothing and takes no lock. It comes
-    //           behind what the standard library does with the signal, by exec's own order.
+    //           after what the standard library does with the signal, by exec's own order.
     unsafe { command.pre_exec(ignore) };
 }

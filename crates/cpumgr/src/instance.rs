@@ -1,13 +1,13 @@
 //! One manager per socket: the directory, the lock, the socket file.
 //!
 //! # Protocol
-//! 1. The directory is made (mode 0700), or must belong to this user and be writable by nobody
-//!    else.
+//! 1. The directory is made (mode 0700), or must belong to this user and be writable by no other
+//!    user.
 //! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the
-//!    process ends, however. Who has locked it looks whether it is still the file at that path:
-//!    whoever removes the file would have two managers.
-//! 3. Whoever listens at the socket file is a manager, also without its lock file. Otherwise, under
-//!    the lock, the socket file is a dead manager's, and replaced.
+//!    process ends, however. A process that has locked it looks whether it is still the file at
+//!    that path: else a user that removes the file would have two managers.
+//! 3. A process that listens at the socket file is a manager, also without its lock file.
+//!    Otherwise, under the lock, the socket file is a dead manager's, and replaced.
 //! 4. A manager whose socket file is gone, or replaced, ends: no program finds it, and another one
 //!    that is started there would share out the same processors. The kernel tells it (inotify on
 //!    the directory), and it looks at each sign of life while programs are there, since what is
@@ -31,7 +31,7 @@ use platform::{SysError, fdpass, process};
 
 use crate::own_file;
 
-/// How long who listens at a socket file may take to take or break a connection.
+/// How long a listener at a socket file may take to accept or break a connection.
 const LISTENS: Duration = Duration::from_millis(100);
 
 /// The right to be the manager of a socket.
@@ -45,7 +45,7 @@ pub struct Instance {
     mode: u32,
 }
 
-/// Who holds a lock file: the process whose number stands in it.
+/// The holder of a lock file: the process whose number stands in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder(Option<u32>);
 
@@ -86,7 +86,7 @@ pub enum InstanceError {
         /// Its process, as it wrote it down.
         who: String,
     },
-    /// There is one, and nobody can find it.
+    /// There is one, and no program can find it.
     #[error(
         "a manager ({who}) holds {}, but nobody answers at {}: its socket file was removed or replaced; {}",
         beside(socket, ".lock").display(), socket.display(), end(who)
@@ -173,8 +173,8 @@ impl Instance {
         Ok(Self { socket: socket.to_owned(), lock, made: None, mode: 0o600 })
     }
 
-    /// Lets every user connect to what [`Instance::listen`] makes, and search its directory; nobody
-    /// else may write there.
+    /// Lets every user connect to what [`Instance::listen`] makes, and search its directory; no
+    /// other user may write there.
     ///
     /// # Errors
     /// When the directory's mode cannot be changed.
@@ -190,7 +190,7 @@ impl Instance {
     /// Listens. A dead manager's socket is replaced; anything else that stands there is not.
     ///
     /// # Errors
-    /// When something that is no socket stands there, somebody listens there, or the kernel
+    /// When something that is no socket stands there, another process listens there, or the kernel
     /// refuses.
     pub fn listen(&mut self) -> Result<OwnedFd, InstanceError> {
         let socket = &self.socket;
@@ -199,7 +199,8 @@ impl Instance {
                 let what = "something that is no socket stands there".into();
                 return Err(InstanceError::Path { socket: socket.clone(), what });
             }
-            // A dead one's is replaced, and who began to listen since the claim keeps it.
+            // A dead one's is replaced, and a process that began to listen since the claim keeps
+            // it.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
@@ -242,7 +243,7 @@ impl Drop for Instance {
             // Nothing can be done about a failure; the next manager replaces the file.
             let _removed: io::Result<()> = fs::remove_file(&self.socket);
         }
-        // The lock file may say who had it; an empty one says that nobody has.
+        // The lock file may name its holder; an empty one says that there is none.
         let _emptied: io::Result<()> = self.lock.set_len(0);
     }
 }
@@ -265,11 +266,12 @@ fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, InstanceError> {
         if stands_at(path, &lock).map_err(|source| failed("cannot look at", source))? {
             return Ok(lock);
         }
-        // Somebody removed it between our opening and our lock; the next one may be another's.
+        // It was removed between our opening and our lock; the next one may be another's.
     }
 }
 
-/// Who listens at a socket file. Whatever else stands there is for [`Instance::listen`] to say.
+/// The process that listens at a socket file. [`Instance::listen`] reports anything else that
+/// stands there.
 fn listener_at(socket: &Path) -> Option<Holder> {
     let mut who = Holder(None);
     // A manager that was killed this moment may have lost its lock, and not its listener yet: its
@@ -347,7 +349,7 @@ fn open_lock(path: &Path) -> Result<File, InstanceError> {
     })
 }
 
-/// Makes the directory of a socket, or checks that nobody but this user can change what is in it.
+/// Makes the directory of a socket, or checks that no user but this one can change what is in it.
 ///
 /// # Errors
 /// When it cannot be made, or is not safe.

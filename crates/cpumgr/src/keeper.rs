@@ -128,7 +128,7 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Removes a file that may be there, and what a write that was cut off left beside it.
+/// Removes a file that may be there, and the unfinished new file that an interrupted write left.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let new = remove_one(&beginning(path));
     remove_one(path).and(new)
@@ -154,7 +154,7 @@ fn remove_one(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Also when it is no regular file, is another user's, is others' to write, or is longer.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    // Without waiting for who writes into a FIFO.
+    // Without waiting for a writer of a FIFO.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,

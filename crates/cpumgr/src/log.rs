@@ -1,13 +1,13 @@
 //! The log: lines on standard error, as many as clients cannot fill a disk with.
 //!
-//! Nobody waits for who reads them, and none is worth the manager: a line that cannot be written
-//! now, into a pipe that is full, a disk that is full, or after the reader has gone, is lost and
-//! counted.
+//! The manager never waits for a reader, and no line is worth the manager: one that cannot be
+//! written now, into a pipe that is full, a disk that is full, or after the reader has gone, is
+//! lost and counted.
 //!
-//! Who connects, registers and leaves in a loop, or talks nonsense, makes a line each time; the log
-//! is a file, most often in memory (`/run`, `$XDG_RUNTIME_DIR`), where the manager stays for
-//! months. So lines have a bucket ([`BURST`], [`BYTE_NS`]), and who reads them is told how many did
-//! not fit. A log that somebody asked for (`CPUMGR_LOG`) has no such limit.
+//! A client that connects, registers and leaves in a loop, or talks nonsense, makes a line each
+//! time. The log is a file, most often in memory (`/run`, `$XDG_RUNTIME_DIR`), where the manager
+//! stays for months. So lines have a bucket ([`BURST`], [`BYTE_NS`]), and the reader is told how
+//! many did not fit. A log that was asked for (`CPUMGR_LOG`) has no such limit.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -34,7 +34,8 @@ const HINT: &str = " (CPUMGR_LOG=info leaves the limit of two lines a second out
 
 /// Begins to log.
 pub(crate) fn start() {
-    // A policy that panics is survived (`guarded`), and nobody waits for who reads of it.
+    // A policy that panics is survived (`guarded`), and no thread waits for a reader of the
+    // message.
     std::panic::set_hook(Box::new(|panic| {
         if is_writable(io::stderr().as_fd()).unwrap_or(false) {
             platform::message::say(format_args!(
@@ -101,7 +102,7 @@ impl<'a, O: Fn() -> W + 'a, W: Write> MakeWriter<'a> for Sparing<O> {
 struct Line<'a, O>(&'a Sparing<O>);
 
 impl<O: Fn() -> W, W: Write> Write for Line<'_, O> {
-    /// Never fails: who calls would write that to standard error, and panic where it cannot.
+    /// Never fails: the caller would write an error to standard error, and panic where it cannot.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let Sparing { out, clock, room } = self.0;
         // What the lock protects is whole between any two statements.

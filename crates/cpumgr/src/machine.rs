@@ -49,7 +49,7 @@ pub enum MachineError {
 const MAX_CAUSE: usize = 300;
 
 /// What keeps a manager that `starter` had started from the rest of the machine, now that it has
-/// let go of the starter's mask; `None`: it manages all, or who can tell does not.
+/// let go of the starter's mask; `None`: it manages all, or the cause is not known.
 pub fn narrowed(managed: &CpuSet, starter: Option<i32>) -> Option<Narrow> {
     let online = Topology::read().ok()?.online();
     let limits = Limits::read().ok()?;

@@ -1,16 +1,16 @@
-//! Who is attached, and the masks that its threads had, in a file beside the socket: for the next
-//! manager, if this one is killed.
+//! The attached processes, and the masks that their threads had, in a file beside the socket: for
+//! the next manager, if this one is killed.
 //!
 //! # Protocol
-//! 1. After each pass that bound somebody the scheduler leaves a copy of what it knows
+//! 1. After each pass that bound a process the scheduler leaves a copy of what it knows
 //!    ([`Keeper::keep`]); a thread of its own writes the last copy to `SOCKET.masks` (`keeper`).
-//!    With nobody attached there is no file.
+//!    With no process attached there is no file.
 //! 2. A manager that finds a file when it has claimed the socket puts the masks back
 //!    ([`put_back`]), by the rule of a process that is let go: a thread that has the mask that the
-//!    manager gave it gets its own, one that was made since and has such a mask the initial
-//!    thread's, and whoever has another one keeps that.
+//!    manager gave it gets its own, one that was made since and has such a mask gets the initial
+//!    thread's, and a thread that has another mask keeps that.
 //! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]), by itself
-//!    who was so before: so the masks that it notes are their own.
+//!    those that were attached by itself before: so the masks that it notes are their own.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started, its threads by its own
@@ -18,7 +18,7 @@
 //!
 //! # Not here
 //! A manager that is killed before the copy of its last pass is written leaves what that pass bound
-//! as it is. Who was announced, and weights: `settings`.
+//! as it is. Announced programs, and weights: `settings`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(crate) struct Attached {
     /// Whose it was; without one (older managers wrote none) it is not attached again.
     #[serde(default)]
     pub(crate) owner: Option<u32>,
-    /// Nobody asked for that (older managers did not write it).
+    /// It was not asked for (older managers did not write it).
     #[serde(default)]
     pub(crate) by_itself: bool,
     /// The initial thread's mask before.
@@ -96,7 +96,7 @@ pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> Vec<Attached> {
             return Vec::new();
         }
     };
-    // An error: it has ended, or nobody can be attached now.
+    // An error: it has ended, or no process can be attached now.
     all.retain(|one| one.put_back(kernel).unwrap_or(false));
     if let Err(error) = keeper::remove(&path) {
         tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written down");
@@ -197,7 +197,7 @@ mod tests {
         let written: Vec<Attached> =
             serde_json::from_slice(&fs::read(place(&socket)).unwrap()).unwrap();
         assert_eq!(written, [attached()]);
-        // It is nobody's, and the file has done its duty.
+        // It belongs to no process, and the file has done its duty.
         assert_eq!(put_back(&socket, &Linux), []);
         assert!(!place(&socket).exists());
 

@@ -232,8 +232,8 @@ impl Reactor {
                 }
                 FILES => {
                     if let Some(files) = &self.files {
-                        // Which ones does not matter: who is told looks. There may be more than one
-                        // read takes.
+                        // Which ones does not matter: the receiver of the event looks. There may be
+                        // more than one read takes.
                         named("read(inotify)", files.read_events())?;
                     }
                     Event::Files

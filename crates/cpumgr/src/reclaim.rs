@@ -9,19 +9,19 @@
 //! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual
 //!    processor, that does not sleep by the program's word, and that may still run on a processor
 //!    that was taken, is bound to the processors that the program keeps. It runs on, in turn with
-//!    the others there, until its next safe point (D1): nobody is stopped, no signal is sent.
+//!    the others there, until its next safe point (D1): no thread is stopped, no signal is sent.
 //! 4. When the program's processors change again a squeezed thread that has none still is bound to
 //!    all that the program keeps. One that has a processor of its own again gets the mask back that
 //!    it had, and is forgotten, if all of that is the program's now; otherwise it is bound to that
-//!    processor, and asked first, as anybody, should it lose that. Whom its program bound meanwhile
-//!    is the program's own affair.
+//!    processor, and asked first, as any other thread, should it lose that. A thread that its
+//!    program bound meanwhile is the program's own affair.
 //!
 //! # Invariants
 //! - Q1 Only threads of the program are touched (`threads`), and of these only published ones:
 //!   never virtual processor 0 or the initial thread (their masks are what children inherit, D2),
 //!   nor threads that the engine did not make.
 //! - Q2 The mask that a thread had before it was squeezed is kept, and put back at the latest when
-//!   the program leaves or the manager ends, unless somebody else changed it meanwhile.
+//!   the program leaves or the manager ends, unless another process or thread changed it meanwhile.
 //! - Q3 One pass binds at most [`BUDGET`] threads of a program: the rest follows in the next one.
 
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub struct Reclaim {
     next_index: usize,
     squeezed: BTreeMap<i32, Squeezed>,
     squeezes: u64,
-    /// Step 5: when to look, and for whom on which processors.
+    /// Step 5: when to look, and on which processors.
     second_look: Option<(u64, CpuSet)>,
 }
 
@@ -85,7 +85,8 @@ impl Reclaim {
         !self.squeezed.is_empty()
     }
 
-    /// The program held `before` and holds `now`: step 1, and step 4 for those who were squeezed.
+    /// The program held `before` and holds `now`: step 1, and step 4 for threads that were
+    /// squeezed.
     pub fn published(
         &mut self,
         kernel: &dyn Kernel,
@@ -98,8 +99,8 @@ impl Reclaim {
             self.taken.remove(cpu);
         }
         let lost = before.iter().filter(|cpu| !now.contains(cpu));
-        // With nobody to squeeze there is nothing to do when the grace is over: whoever wakes looks
-        // at the grant first.
+        // With no thread to squeeze there is nothing to do when the grace is over: a thread that
+        // wakes looks at the grant first.
         let anybody = || areas.vps().any(|vp| self.is_mine(&vp));
         if lost.clone().next().is_some() && anybody() {
             for cpu in lost {
@@ -139,8 +140,8 @@ impl Reclaim {
         self.taken.values().copied().chain(again).min()
     }
 
-    /// Step 5: looks again at `at` whether those who are squeezed now keep off the processors that
-    /// they lost; never, when nobody is.
+    /// Step 5: looks again at `at` whether the threads that are squeezed now keep off the
+    /// processors that they lost; never, when none is.
     pub fn look_again(&mut self, at: u64, kept: &[u32], managed: &CpuSet) {
         if self.preempted() > 0 {
             let kept: CpuSet = kept.iter().copied().map(CpuId).collect();
@@ -194,8 +195,8 @@ impl Reclaim {
         self.tell(areas);
     }
 
-    /// A thread that may be squeezed (Q1) and may be running. Who sleeps is in nobody's way; a
-    /// program that says so of one that runs gains what it could have by binding it back.
+    /// A thread that may be squeezed (Q1) and may be running. A thread that sleeps delays no other.
+    /// A program that says so of one that runs gains no more than by binding it back.
     fn is_mine(&self, vp: &StatedVp) -> bool {
         vp.index != 0 && vp.tid != self.initial && vp.state != VpState::Parked
     }
@@ -264,8 +265,8 @@ impl Reclaim {
                     areas.judge(one.index, Verdict::Run);
                     return true;
                 }
-                // It follows: like anybody else it is asked first, and squeezed when the grace is
-                // over.
+                // It follows: like any other thread it is asked first, and squeezed when the grace
+                // is over.
                 None if !one.pressed => return true,
                 _ => {}
             }

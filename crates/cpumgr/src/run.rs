@@ -30,12 +30,12 @@ const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
 /// How long an answer of the manager may take: a manager that lives and is silent for so long
 /// counts as hung (D5). Its quantum, which could make that longer, is not known before it answers.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Who waits in the queue looks so often whether the manager still answers.
+/// The interval at which a program in the queue looks whether the manager still answers.
 const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
 /// How long a manager may take to be there.
 const START: Duration = Duration::from_secs(15);
-/// How long a manager may be about to end or to begin: to have its lock while nobody answers at its
-/// socket.
+/// How long a manager may be about to end or to begin: to have its lock while no process answers at
+/// its socket.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// The first pause between two attempts; each one is four times as long as the one before.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -173,7 +173,8 @@ fn ensure_manager(
                 if let Some(narrow) = narrow
                     .filter(|it| machine::to_be_had().is_some_and(|own| own > it.count as usize))
                 {
-                    // One that serves nobody else makes room for one that is started from here.
+                    // One that serves no other program makes room for one that is started from
+                    // here.
                     if !std::mem::replace(&mut is_replaced, true)
                         && administration::change(socket, Control::Stop { if_idle: true }).is_ok()
                     {
@@ -185,8 +186,8 @@ fn ensure_manager(
                 return Ok(());
             }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
-                // Another starter may have been faster: look again under the lock. Nobody keeps it
-                // while it waits in a queue.
+                // Another starter may have been faster: look again under the lock. No process keeps
+                // the lock while it waits in a queue.
                 let _lock = instance::lock_start(socket, START)?;
                 if Connection::open(socket, ANSWER).is_err()
                     && start(socket, policy)? == Started::AnotherRuns
@@ -242,7 +243,7 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         level: None,
         trace: None,
         trace_size: TRACE_SIZE,
-        // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds
+        // `taskset ... cpumgr run` restricts the program, not the manager that all programs find
         // afterwards.
         widen: true,
         starter: Some(process::current_pid().0),
@@ -254,8 +255,7 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         strangers: Strangers::Leave,
     };
     match background::start_apart(&options) {
-        // The one before is about to end, or somebody started one by hand: the next round finds
-        // out.
+        // The one before is about to end, or one was started by hand: the next round finds out.
         Err(Error::Apart { code: RUNNING, .. }) => Ok(Started::AnotherRuns),
         outcome => outcome.map(|()| Started::Answers),
     }
@@ -339,8 +339,8 @@ fn submit(
                     "waiting as number {id}, {ahead} were before it; `cpumgr queue` shows who waits, `cpumgr cancel {id}` ends it"
                 ));
             }
-            // Who waits in a queue hears nothing for hours; that the manager hangs is not found out
-            // by waiting (D5).
+            // A program that waits in a queue hears nothing for hours; waiting does not show that
+            // the manager hangs (D5).
             let silence = answers(socket).err().filter(|error| matches!(error, ConnectError::Silent { .. }));
             let was_silent = std::mem::replace(&mut is_silent, silence.is_some());
             if let Some(error) = silence.filter(|_| !was_silent) {
@@ -353,7 +353,8 @@ fn submit(
     match answer {
         FromManager::Admitted => {
             mention_policy(&connection, socket, args, warn)?;
-            // It has waited long enough to be told: who waits does not replace a manager.
+            // It has waited long enough to be told: a program that waits does not replace a
+            // manager.
             if let Some(narrow) = status::of_manager(socket)?.narrow
                 && machine::to_be_had().is_some_and(|own| own > narrow.count as usize)
             {
@@ -395,12 +396,12 @@ fn is_farewell(error: &ConnectError) -> bool {
 enum NoLibrary {
     /// It is at none of these places.
     Absent { looked: String },
-    /// It is there, and somebody else may change it.
+    /// It is there, and another user may change it.
     Unsafe { directory: PathBuf, why: String },
 }
 
-/// The directory of the drop-in library. Wherever it is, and whoever named it, nobody else may be
-/// able to change what is loaded from there.
+/// The directory of the drop-in library. Wherever it is, and whether or not it was named, no other
+/// user may be able to change what is loaded from there.
 fn library_directory(named: Option<&Path>) -> Result<PathBuf, NoLibrary> {
     let candidates: Vec<PathBuf> = match (named, env::var_os(LIBRARY_VARIABLE)) {
         (Some(named), _) => vec![named.to_owned()],

@@ -1,16 +1,16 @@
-//! What a manager was told, who ran and who waited, in `SOCKET.settings`: for the next manager, if
-//! this one is killed.
+//! What a manager was told, which programs ran and which waited, in `SOCKET.settings`: for the next
+//! manager, if this one is killed.
 //!
 //! # Protocol
 //! 1. The manager writes at its beginning and after each change (`keeper`).
 //! 2. A clean end forgets: an end by a signal removes the file, as does idleness, unless the file
-//!    was a killed manager's before: nobody decided that its settings are over. A kill, and the
+//!    was a killed manager's before: that its settings are over was not decided. A kill, and the
 //!    loss of the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle
 //!    manager, but what they hand on the next one's idleness forgets.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from
-//!    it, unless its own options say otherwise. Whoever ran counts as running until it ends
-//!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be;
-//!    whoever waited gets its place again when it comes back.
+//!    it, unless its own options say otherwise. A program that ran counts as running until it ends
+//!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be.
+//!    One that waited gets its place again when it comes back.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started.
@@ -49,9 +49,9 @@ pub(crate) struct Settings {
     pub(crate) grace_ns: u64,
     /// How many programs may run at once.
     pub(crate) level: Option<u32>,
-    /// Who runs: registered, announced, admitted or attached.
+    /// Programs that run: registered, announced, admitted or attached.
     pub(crate) running: Vec<Running>,
-    /// Who waits, the next one first.
+    /// Programs that wait, the next one first.
     pub(crate) waiting: Vec<Waiting>,
     /// They were handed on by one that was not killed (`cpumgr restart`, or `run` from a wider
     /// place).
@@ -131,7 +131,7 @@ pub(crate) fn left_at(socket: &Path) -> Option<Settings> {
 }
 
 impl Settings {
-    /// Without anybody.
+    /// Without any program.
     pub(crate) fn new(policy: &str, quantum_ns: u64, grace_ns: u64, level: Option<u32>) -> Self {
         Self {
             version: VERSION,

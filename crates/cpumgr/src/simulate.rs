@@ -37,7 +37,7 @@ pub struct SimulateArgs {
     /// is.
     #[arg(long, value_name = "NAME")]
     pub policy: Vec<String>,
-    /// So many times as many copies of each job.
+    /// This many times as many copies of each job.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub copies: u32,
     /// Each parameter of `native` 25 % up and down, too.
@@ -52,7 +52,7 @@ pub struct SimulateArgs {
     /// Writes a trace for Paraver: FILE, and beside it FILE with the endings .pcf and .row.
     #[arg(long, value_name = "FILE")]
     pub prv: Option<PathBuf>,
-    /// Writes a picture of who has which processor when.
+    /// Writes a picture of which program has which processor, and when.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }

@@ -38,8 +38,8 @@ fn is_path(choice: SocketChoice) -> Result<SocketChoice, Error> {
 }
 
 /// The socket of a manager that is to be started, for the whole machine or for this user. A user's
-/// own manager gives way to the system's: two of them would share the machine out twice (D9).
-/// Whoever wants both names a socket.
+/// own manager gives way to the system's: two of them would share the machine out twice (D9). A
+/// user that wants both names a socket.
 ///
 /// # Errors
 /// When `NANOS_CPUMGR=off`, or the system's manager answers.
@@ -63,7 +63,8 @@ fn to_serve_of(choice: SocketChoice) -> Result<PathBuf, Error> {
         SocketChoice::Off => Err(Error::Usage(
             "NANOS_CPUMGR=off says that no manager is wanted; unset it, or name a --socket".into(),
         )),
-        // The one that programs find: whoever is to begin there is told that one runs already.
+        // The one that programs find: a manager that is to begin there is told that one runs
+        // already.
         SocketChoice::Found(path) if !is_abandoned(&path) => absolute(&path),
         SocketChoice::Found(_) | SocketChoice::None => Ok(user_socket()),
     }
@@ -147,7 +148,7 @@ pub fn refuse_file(socket: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A socket file at which nobody listens.
+/// A socket file at which no process listens.
 fn is_abandoned(path: &Path) -> bool {
     match Connection::open(path, Duration::from_secs(1)) {
         Err(ConnectError::Unreachable { source, .. }) => is_absent(source),

@@ -1,4 +1,4 @@
-//! `cpumgr status`: who asks for what and who has what.
+//! `cpumgr status`: what each program asks for and what it has.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,11 +30,11 @@ pub struct Report {
     pub status: Status,
     /// Its programs in order of arrival.
     pub programs: Vec<ProgramStatus>,
-    /// Who waits to be started, the next one first.
+    /// The programs that wait to be started, the next one first.
     pub queue: Vec<QueuedStatus>,
     /// The OpenMP libraries that each program has mapped, by process: which one was really taken
-    /// (D17). What the kernel shows to whoever asks for the report; nothing for processes of
-    /// others.
+    /// (D17). What the kernel shows to the process that asks for the report; nothing for processes
+    /// of other users.
     pub loaded: BTreeMap<i32, Vec<Library>>,
 }
 
@@ -275,7 +275,7 @@ fn row(program: &ProgramStatus) -> [String; 11] {
         if program.shared { "yes" } else { "no" }.into(),
         program.preempted.to_string(),
         program.weight.to_string(),
-        // It speaks to nobody: its threads are bound from outside.
+        // It does not speak to the manager: its threads are bound from outside.
         if program.attached { "(attached)".into() } else { text(&program.library) },
         program.vps.to_string(),
         age(program.age_ns),

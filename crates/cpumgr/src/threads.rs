@@ -4,11 +4,11 @@
 //! # Protocol
 //! The directory `/proc/PID/task` is opened while the process is known to live (its pidfd says so
 //! before and after). From then on a thread is one of this process when the directory names it: a
-//! directory of a process that ended is empty, whoever has its number now.
+//! directory of a process that ended is empty, whichever process has its number now.
 //!
 //! `sched_setaffinity` takes a bare number, though. So the directory is asked before and after: a
-//! thread that ended in between may have given its number away, and whoever got it gets back the
-//! mask that it had.
+//! thread that ended in between may have given its number away, and the thread that got the number
+//! gets back the mask that it had.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,4 +1,4 @@
-//! The trace: who had which processors when, as JSON lines.
+//! The trace: which program had which processors, and when, as JSON lines.
 //!
 //! Each line is an object `{t_ns, event, pid, name, cpus, shared}`. Events: `start` and `stop` (the
 //! manager itself with the processors that it manages), `arrival`, `allocation` (a program's
@@ -14,8 +14,8 @@
 //!
 //! # Whose file it may be
 //! A new one, or this user's own regular file with one name, which is emptied. What a link leads
-//! to, somebody else's file and a file with another name besides (a hard link) are left as they
-//! are, and the manager does not begin.
+//! to, another user's file and a file with another name besides (a hard link) are left as they are,
+//! and the manager does not begin.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -150,7 +150,7 @@ struct Pages {
     /// not.
     lost: u64,
     why: Option<io::Error>,
-    /// The manager itself, and the last allocation of who is there.
+    /// The manager itself, and the last allocation of each program that is there.
     manager: Option<Line>,
     there: BTreeMap<i32, Line>,
 }
@@ -252,7 +252,8 @@ impl Pages {
                     self.path.display()
                 )));
             }
-            // Somebody has moved it, or the file after it could not be made at the last attempt.
+            // It was moved by another process, or the file after it could not be made at the last
+            // attempt.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -1,16 +1,16 @@
-//! Whether somebody else can change what is about to be loaded into programs.
+//! Whether another user can change what is about to be loaded into programs.
 //!
 //! # Rules
 //! Of a file, of each directory on its way, and of each symbolic link there and what it leads to:
-//! 1. It belongs to this user, to the superuser, or to whoever has the root directory (in a user
-//!    namespace the superuser outside has another number, which all have that are not known
-//!    inside).
-//! 2. Nobody else may write it: not everybody, and not a group, unless that is the user's own (of
-//!    the same name and its primary one).
-//! 3. A directory in which everybody may write, but in which only owners remove and rename (sticky,
+//! 1. It belongs to this user, to the superuser, or to the owner of the root directory (in a user
+//!    namespace the superuser outside has another number, which is that of all users that are not
+//!    known inside).
+//! 2. No other user may write it: its mode lets neither all users write nor a group, unless that is
+//!    the user's own (of the same name and its primary one).
+//! 3. A directory in which all users may write, but in which only owners remove and rename (sticky,
 //!    as /tmp), may be on the way: what comes after it has rule 1. It may not hold the file: the
-//!    loader looks for other libraries beside that one, and whatever is not there yet (`libm.so.6`,
-//!    `glibc-hwcaps`) everybody could put there.
+//!    loader looks for other libraries beside that one, and any user could put there what is not
+//!    there yet (`libm.so.6`, `glibc-hwcaps`).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +23,7 @@ use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid};
 #[derive(Debug)]
 struct Trust {
     user: u32,
-    /// Whoever has the root directory.
+    /// The owner of the root directory.
     root: u32,
     /// The user's own group.
     group: Option<u32>,
@@ -109,8 +109,8 @@ impl Trust {
             return Some(format!("{shown} belongs to {}", name_of(data.uid())));
         }
         let mode = Mode::from_bits_truncate(data.mode());
-        // A link's own mode says nothing, and who may write in a sticky directory changes nothing
-        // that is ours there.
+        // A link's own mode says nothing, and a user that may write in a sticky directory changes
+        // nothing that is ours there.
         let is_sticky = data.is_dir() && mode.contains(Mode::S_ISVTX);
         if data.is_symlink() || (is_sticky && role == Role::Way) {
             return None;
@@ -159,7 +159,7 @@ mod tests {
         fs::create_dir_all(&place).unwrap();
         let file = place.join("libgomp.so.1");
         fs::write(&file, "").unwrap();
-        // Below /tmp, most often, in which everybody may write and remove what is their own.
+        // Below /tmp, most often, in which all users may write, and remove their own files.
         assert_eq!(objection(&file), None);
         for (part, mode) in
             [(file.as_path(), 0o646), (&place, 0o757), (dir.path(), 0o777), (&place, 0o1777)]
@@ -195,7 +195,7 @@ mod tests {
         fs::write(safe.join("file"), "").unwrap();
         let link = |from: &Path, to: &Path| std::os::unix::fs::symlink(to, from).unwrap();
         link(&dir.path().join("good"), &safe.join("file"));
-        // The one in the middle may be replaced by everybody.
+        // The one in the middle may be replaced by any user.
         link(&open.join("middle"), &safe.join("file"));
         link(&dir.path().join("bad"), &open.join("middle"));
         set_mode(&open, 0o777);

@@ -2,25 +2,25 @@
 //! are curbed for that (`ledger::curbing`).
 //!
 //! # Why
-//! A share goes to who asks for it. One that sleeps, was stopped, or asks for more than it has work
-//! for would keep its share for ever, and others wait beside idle processors.
+//! A share goes to the program that asks for it. One that sleeps, was stopped, or asks for more
+//! than it has work for would keep its share for ever, while others wait and processors idle.
 //!
 //! # Rule
-//! 1. Nothing is measured but while programs want more together than there is, and nobody is curbed
-//!    but while somebody who is *hungry* could use it: one who uses the processors that it has, the
-//!    last of them for a part of [`HUNGRY`] at least.
-//! 2. What a program uses is the time that its threads ran, and for who seems to use little also
-//!    the time that they waited for a processor: who is kept from running by strangers uses what it
-//!    has.
-//! 3. Who left a whole processor and more of what it has unused in each of [`WINDOWS`] windows is
-//!    curbed to what it used at most, rounded up, and one for growth; who used less than [`ASLEEP`]
-//!    of a processor sleeps.
+//! 1. Nothing is measured but while programs want more together than there is, and no program is
+//!    curbed but while a *hungry* one could use what is taken. A program is hungry that uses the
+//!    processors that it has, the last of them for a part of [`HUNGRY`] at least.
+//! 2. What a program uses is the time that its threads ran. For a program that seems to use little,
+//!    the time that its threads waited for a processor counts, too: one that strangers keep from
+//!    running uses what it has.
+//! 3. A program that left a whole processor or more of what it has unused in each of [`WINDOWS`]
+//!    windows is curbed to the most that it used, rounded up, and one for growth. A program that
+//!    used less than [`ASLEEP`] of a processor sleeps.
 //! 4. A curb is taken away as soon as the program uses all that it has, or was busy where it slept,
-//!    and when nobody was hungry for [`CALM`]. The program takes it away itself by asking anew;
-//!    when it uses no more after that it is curbed after one window, and when it does so
+//!    and when no program was hungry for [`CALM`]. The program takes it away itself by asking anew.
+//!    When it uses no more after that it is curbed after one window, and when it does so
 //!    [`STRIKES`] times in a row the curb is firm: then its use alone takes it away.
 //!
-//! A window is [`PERIOD`], or [`SLOW`] where everybody uses what it has, and longer where a look
+//! A window is [`PERIOD`], or [`SLOW`] where each program uses what it has, and longer where a look
 //! takes long: never more than a two-hundredth of the manager's time.
 //!
 //! # Papers
@@ -34,29 +34,29 @@ use crate::ledger::Curb;
 type Nanos = u64;
 
 const MS: Nanos = 1_000_000;
-/// A window while somebody uses less than it has.
+/// A window while some program uses less than it has.
 pub const PERIOD: Nanos = 100 * MS;
 /// A window otherwise: a sign of life is due as often.
 pub const SLOW: Nanos = 250 * MS;
-/// So many windows decide.
+/// The number of windows that decide.
 pub const WINDOWS: u32 = 3;
 /// The part of a processor below which a program sleeps.
 pub const ASLEEP: f64 = 0.05;
-/// The part of its last processor that somebody uses who could use more.
+/// The part of its last processor that a program uses which could use more.
 pub const HUNGRY: f64 = 0.2;
 /// What is missing where a program uses all that it has: windows are not exact.
 const NEARLY: f64 = 0.25;
-/// For so long curbs outlast the last one who was hungry.
+/// The time for which curbs outlast the last hungry program.
 pub const CALM: Nanos = 1_000 * MS;
-/// So many wishes in a row that were followed by no use make a curb firm.
+/// This many wishes in a row that were followed by no use make a curb firm.
 pub const STRIKES: u32 = 3;
-/// A window is at least so many times as long as a look.
+/// A window is at least this many times as long as a look.
 const REST: Nanos = 200;
 
 /// A program, and what the kernel counted of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Processors of its own; 0: it sleeps, or has none but what nobody else got.
+    /// Processors of its own; 0: it sleeps, or has only what no other program got.
     pub held: u32,
     /// Its one processor is used by others, too.
     pub shared: bool,
@@ -64,7 +64,7 @@ pub struct Program {
     pub curb: Option<Curb>,
     /// How long its threads ran.
     pub ran: Nanos,
-    /// How long they waited for a processor; for those of whom that [is asked](Unused::asks).
+    /// How long they waited for a processor; for programs of which that [is asked](Unused::asks).
     pub waited: Option<Nanos>,
 }
 
@@ -105,7 +105,7 @@ pub struct Unused {
     /// The last look.
     at: Option<Nanos>,
     next: Option<Nanos>,
-    /// When somebody was hungry last.
+    /// When a program was hungry last.
     hungry: Nanos,
 }
 
@@ -196,7 +196,7 @@ impl Record {
         if self.curb.is_some() && uses_all {
             (self.curb, self.windows, self.strikes) = (None, 0, 0);
         }
-        // Who had something else for a part of the window may have used all of that.
+        // A program that had something else for a part of the window may have used all of that.
         let is_steady = (then.held, then.shared) == (now.held, now.shared);
         let is_less = !sleeps && Self::needs(used) < then.held.max(1);
         // A sleeper that runs at all may wait for the processor that it shares with many.
@@ -225,7 +225,7 @@ impl Record {
         Some(Curb { processors: Self::needs(self.most), firm: self.strikes >= STRIKES })
     }
 
-    /// Processors for who uses so much: none for who sleeps.
+    /// Processors for a program that uses `used`: none for one that sleeps.
     fn needs(used: f64) -> u32 {
         // A number of processors: far below what a u32 holds, and a cast saturates.
         if used < ASLEEP { 0 } else { (used.ceil() as u32).saturating_add(1) }

@@ -201,7 +201,7 @@ fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself
     eventually("the stranger's threads have the other one", || {
         masks(&tids).iter().all(|mask| mask.len() == 1 && mask.is_disjoint(&own)).then_some(())
     });
-    // Who did not want that is only named.
+    // A program that did not want that is only named.
     let report = manager.status();
     assert_eq!(report.status.silent, [alone.pid().cast_signed()]);
     // How, depends on whether `run` had a library for it.
@@ -227,12 +227,12 @@ fn a_program_whose_threads_run_all_the_time_is_not_bound_to_fewer_processors_by_
     assert_eq!(manager.status().status.silent, [stranger.pid().cast_signed()]);
     let seen = program.seen();
     assert!(seen.processors == 2 && seen.dedicated, "{seen:?}");
-    // It could have what nobody else wants.
+    // It could have what no other program wants.
     program.ask("leave");
     eventually("it is attached", || {
         manager.status().programs.iter().any(|it| it.attached).then_some(())
     });
-    // And is let go when somebody wants a part of that.
+    // And is let go when another program wants a part of that.
     drop(program);
     let mut program = manager.program(2, 2);
     eventually("it is let go, and the log says why", || {
@@ -349,7 +349,7 @@ fn attached_processes_keep_to_the_processors_with_which_they_were_started() {
         second
     );
 
-    // Who may run on none that is managed stays where it is.
+    // A process that may run on no managed processor stays where it is.
     let narrow = Manager::start(&["--cpus", &second.to_string()]);
     let (stranger, tids) = Stranger::start_on(&first);
     done(&narrow, &["attach", &stranger.pid().to_string()]);
@@ -373,7 +373,7 @@ fn a_thread_of_the_kernel_is_not_attached() {
     let before = affinity(Some(kthreadd)).unwrap();
     let output = say(&manager, &["attach", "2"]);
     let after = affinity(Some(kthreadd)).unwrap();
-    // Whatever happened: it is everybody's.
+    // Whatever happened: all programs need this thread.
     set_affinity(Some(kthreadd), &before).unwrap();
     assert_eq!(after, before);
     assert!(errors(&output).contains("a thread of the kernel"), "{}", errors(&output));

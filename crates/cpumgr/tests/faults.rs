@@ -113,7 +113,7 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
     let socket = manager.dir.path().join("app.sock");
     let mut programs: Vec<Program> = Vec::new();
     let mut refusals = String::new();
-    // Some are refused; whoever is not is served.
+    // Some are refused; a program that is not is served.
     eventually("the third program is in, or the manager has ended", || {
         if manager.has_ended(call) {
             return Some(());
@@ -150,7 +150,7 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
             return Some(());
         }
         if !has_struck {
-            // The two that are left have a processor each and keep it: nobody would ever be
+            // The two that are left have a processor each and keep it: no thread would ever be
             // squeezed again. With a third one there all move on at each quantum; it stays until
             // the next one is in.
             let mut next = Program::unregistered(&socket);

@@ -40,7 +40,7 @@ fn line(output: &mut impl BufRead) -> String {
     line.trim_end().to_owned()
 }
 
-/// A manager with one processor: whoever registers has a grant of one.
+/// A manager with one processor: a program that registers has a grant of one.
 fn with_one_processor() -> Manager {
     let one = platform::affinity::affinity(None).unwrap().first().unwrap();
     Manager::start(&["--cpus", &one.to_string()])
@@ -64,7 +64,7 @@ fn a_team_of_one_and_active_levels_are_the_same_at_every_load() {
         command.env("OMP_NUM_THREADS", "2").envs(variables.iter().copied());
         output(command)
     };
-    // Where nobody takes anything away, teams of default size have two threads.
+    // Where no manager takes anything away, teams of default size have two threads.
     let alone = said(&[("NANOS_CPUMGR", "off")]);
     assert!(alone.contains("default: level 1, active 1, parallel 1\n"), "{alone}");
     // Here they have one.
@@ -192,7 +192,7 @@ fn explicit_places_say_which_processors_the_manager_gives() {
             });
             other.until_regions_have(1);
             assert_eq!(placed.ask("w"), *own);
-            // One more on the same processor: both run, and nobody takes the other's.
+            // One more on the same processor: both run, and neither takes the other's.
             let mut second = Obedient::start_with(&compiled, &manager, &[(variable, &value)]);
             eventually("it has its place, too", || (shown(&second) == stays).then_some(()));
             eventually("nobody else has moved", || {
@@ -313,8 +313,8 @@ impl Drop for Killed {
     }
 }
 
-/// A program whose second thread never waits, and a manager that squeezes nobody before the test is
-/// over: who moves does so by itself, between two pieces of its work.
+/// A program whose second thread never waits, and a manager that squeezes no thread before the test
+/// is over: a thread that moves does so by itself, between two pieces of its work.
 fn leaves_its_processor_between_two_pieces(pieces: &str) {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &cpus, "--grace", "10s"]);

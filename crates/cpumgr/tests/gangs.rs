@@ -14,7 +14,7 @@ fn acts_as_a_program() {
 }
 
 /// What the other gangs have to compute while this one is out, for a look to count: more than the
-/// kernel's clock of threads that run is behind.
+/// lag of the kernel's clock of threads that run.
 const WORK_NS: u64 = 8_000_000;
 
 /// A program whose members compute while it is in.
@@ -85,7 +85,7 @@ fn a_gang_that_is_out_uses_no_processor_time() {
     let members = cpus.len() as u32 - 1;
     let manager =
         Manager::start(&["--policy", "gang", "--cpus", &cpus.to_string(), "--quantum", "60ms"]);
-    // Each is as large as all that is there beside the masters' processor: one at a time.
+    // Each is as large as all that is there besides the masters' processor: one at a time.
     let mut gangs = [(); 3].map(|()| Gang::start(&manager, members));
     let (mut out, mut others) = (0, 0);
     for _ in 0..6 {

@@ -1,4 +1,4 @@
-//! Clients that break the protocol, by accident or on purpose: they hurt nobody but themselves.
+//! Clients that break the protocol, by accident or on purpose: they hurt only themselves.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -91,7 +91,7 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
         let rights = [ControlMessage::ScmRights(&raw)];
         let part = [std::io::IoSlice::new(&packet)];
         match sendmsg::<()>(socket.as_raw_fd(), &part, &rights, MsgFlags::empty(), None) {
-            // Linux 6.16: refused at the sender, who may go on without them.
+            // Linux 6.16: refused at the sender, which may go on without them.
             Err(Errno::EPERM) => {
                 fdpass::send(&socket, &packet, &[]).unwrap();
                 assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None }));
@@ -284,8 +284,8 @@ fn a_program_that_names_processors_that_do_not_exist_is_managed_like_any_other()
         );
         let report = manager.status();
         assert_eq!(report.programs.len(), 1);
-        // None of them is managed: it is somewhere else, and has the one processor that everybody
-        // has.
+        // None of them is managed: it is somewhere else, and has the one processor that every
+        // program has.
         assert_eq!((report.programs[0].max, report.programs[0].granted), (1, 1));
     }
 }

@@ -192,7 +192,8 @@ impl Cpuset {
 
 impl Drop for Cpuset {
     fn drop(&mut self) {
-        // Whoever was in it has ended a moment ago. Where it was not made nothing is removed.
+        // The process that was in it has ended a moment ago. Where it was not made nothing is
+        // removed.
         let _removed = self
             .0
             .exists()

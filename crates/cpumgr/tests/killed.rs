@@ -1,4 +1,5 @@
-//! What outlives a manager that is killed: its settings, its queue, and who counts as running.
+//! What outlives a manager that is killed: its settings, its queue, and the programs that count as
+//! running.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -77,7 +78,7 @@ fn settings_outlive_a_kill_but_not_an_end() {
     manager.start_again(&["--quantum", "30ms", "--mpl", "any", "--policy", "equip"]);
     assert_eq!(now(&manager), ("equip".into(), String::new(), 30, 5, None));
 
-    // An end that somebody wants forgets.
+    // An intended end forgets.
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success());
     manager.start_again(&[]);
@@ -102,7 +103,7 @@ impl Job {
     fn submit(socket: &Path, dir: &Path, name: usize) -> Self {
         let fifo = dir.join(format!("end{name}"));
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        // For both ways: opening waits for nobody.
+        // For both ways: opening waits for no other process.
         let may_end = File::options().read(true).write(true).open(&fifo).unwrap();
         let mut command = cpumgr();
         command.arg("submit").arg("--socket").arg(socket).arg("--").args(["sh", "-c"]);
@@ -148,7 +149,7 @@ fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
     kept(&manager, &format!("{{\"pid\":{},", pids[3]));
     manager.kill();
 
-    // Those who wait start the next manager themselves.
+    // The programs that wait start the next manager themselves.
     let report = waiting(4);
     assert_eq!(
         report.places.iter().map(|it| it.pid.unsigned_abs()).collect::<Vec<_>>(),

@@ -21,8 +21,8 @@ fn rounds() -> usize {
     std::env::var("CPUMGR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
 }
 
-/// How often the manager is killed beside programs; `CPUMGR_MANAGER_KILLS` says more for a stress
-/// run.
+/// How often the manager is killed while programs run; `CPUMGR_MANAGER_KILLS` says more for a
+/// stress run.
 fn manager_kills() -> usize {
     std::env::var("CPUMGR_MANAGER_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
 }

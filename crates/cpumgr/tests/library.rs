@@ -1,4 +1,5 @@
-//! `cpumgr run` and the drop-in library: where it is looked for, and whose may be loaded.
+//! `cpumgr run` and the drop-in library: where it is looked for, and which owner's file may be
+//! loaded.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

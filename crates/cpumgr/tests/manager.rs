@@ -1,4 +1,4 @@
-//! The manager with real programs: who gets what when programs come, ask, leave and die.
+//! The manager with real programs: what each gets when programs come, ask, leave and die.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -19,7 +19,7 @@ fn masks(program: &mut Program) -> Vec<CpuSet> {
     program.ask("masks").split(' ').map(|list| CpuSet::parse_list(list).unwrap()).collect()
 }
 
-/// A program with one spinning virtual processor beside its initial thread, and its masks while it
+/// A program with one spinning virtual processor besides its initial thread, and its masks while it
 /// is alone.
 fn with_a_spinner(manager: &Manager) -> (Program, Vec<CpuSet>) {
     let mut program = manager.program(2, 2);
@@ -145,7 +145,7 @@ fn quantum_grace_and_policy_change_while_programs_run() {
         program.until("all share", |seen| seen.shared);
     }
     let place = programs[0].seen().cpus;
-    // With the quantum of ten seconds nobody moves within the patience of a test.
+    // With the quantum of ten seconds no program moves within the patience of a test.
     for words in [&["set", "quantum", "5ms"][..], &["set", "grace", "1ms"]] {
         let output = control(&manager, words);
         assert!(output.status.success(), "{}", errors(&output));
@@ -187,7 +187,7 @@ fn a_weight_is_set_by_process() {
     let output = control(&manager, &["set", "weight", &pid, "2.5"]);
     assert!(output.status.success(), "{}", errors(&output));
     assert_eq!(weight(&manager), 2.5);
-    // Init is nobody's program.
+    // Init is no program of a manager.
     let output = control(&manager, &["set", "weight", "1", "2"]);
     assert!(
         output.status.code() == Some(6) && errors(&output).contains("process 1 is no program"),

@@ -1,9 +1,9 @@
 //! A processor that one program releases runs a virtual processor of another one at once, and not
 //! at the next quantum.
 //!
-//! Prints how long that takes, beside a bare chain of eventfd and futex: what bench `manager`, part
-//! `releases`, measures, for the guest of `cargo xtask vm smp --test release`, which has the
-//! processors for the way that two lack.
+//! Prints how long that takes, compared with a bare chain of eventfd and futex: what bench
+//! `manager`, part `releases`, measures, for the guest of `cargo xtask vm smp --test release`,
+//! which has the processors for the way that two lack.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -113,8 +113,8 @@ fn signals_that_mean_nothing_to_a_manager_do_nothing() {
 
 #[test]
 fn a_manager_of_a_terminal_ends_with_it() {
-    // SAFETY: - calls that make and name a terminal; the name is copied before anybody else asks
-    // for one.
+    // SAFETY: - calls that make and name a terminal; the name is copied before any other thread
+    // asks for one.
     let (ours, name) = unsafe {
         let raw = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
         if raw < 0 {

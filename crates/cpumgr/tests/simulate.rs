@@ -164,7 +164,7 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(says), "{error}");
     }
-    // A pipe that nobody writes to.
+    // A pipe to which no process writes.
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     let output = simulate(&[pipe.to_str().unwrap()]);

@@ -182,7 +182,7 @@ impl Mapping {
         let file =
             File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
         file.set_len(length).unwrap();
-        // SAFETY: - a new mapping, which nobody reads or writes.
+        // SAFETY: - a new mapping, which no thread reads or writes.
         let place = unsafe {
             mmap(None, Self::LENGTH, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0)
         }
@@ -196,7 +196,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: - the mapping of `of`, which nobody else knows.
+        // SAFETY: - the mapping of `of`, which no other code knows.
         unsafe { nix::sys::mman::munmap(self.place, Self::LENGTH.get()) }.unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! Processors on which others than the managed programs run are left to them (D9): real threads,
-//! real time slices.
+//! Processors on which programs run that are not managed are left to those (D9): real threads, real
+//! time slices.
 //!
-//! Whoever else uses this machine is a stranger, too: then what a test waits for may never come,
+//! Any other program on this machine is a stranger, too: then what a test waits for may never come,
 //! and it says so and ends.
 
 #![expect(
@@ -30,7 +30,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A process of nobody's that keeps a processor busy.
+/// A process that is not managed and keeps a processor busy.
 struct Stranger(Child);
 
 impl Stranger {

@@ -1,4 +1,4 @@
-//! A manager of the whole machine: programs of several users, who neither see nor change each
+//! A manager of the whole machine: programs of several users, which neither see nor change each
 //! other's affairs (D9, D10).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use support::{CPUMGR, Manager, Program, cpumgr, errors, eventually, two_processors};
 
-/// A user who is nobody else here.
+/// A user that no other part of the test has.
 const STRANGER: u32 = 65534;
 
 #[test]
@@ -69,11 +69,11 @@ fn programs_of_two_users_share_the_machine_and_nothing_else() {
     let seen = other.until("the other user's has one", |seen| seen.processors == 1 && !seen.shared);
     assert!(seen.cpus.is_disjoint(&own.seen().cpus));
 
-    // Its threads are squeezed as everybody's.
+    // Its threads are squeezed as those of any program.
     own.ask("request 1");
     other.until("it has both", |seen| seen.processors == 2 || seen.dedicated);
 
-    // Everybody's affairs are the manager's user's.
+    // What concerns all users is for the manager's user to change.
     for words in [&["set", "quantum", "50ms"][..], &["policy", "equip"], &["mpl", "1"]] {
         let output = for_all.say(&manager, words);
         assert_eq!(output.status.code(), Some(6), "{words:?}");
@@ -82,7 +82,7 @@ fn programs_of_two_users_share_the_machine_and_nothing_else() {
     let output = for_all.say(&manager, &["attach", &own.pid().to_string()]);
     assert!(errors(&output).contains("belongs to user 0"), "{}", errors(&output));
 
-    // Who else is there is not theirs to know.
+    // They may not know which other programs are there.
     let output = for_all.say(&manager, &["status", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let pids: Vec<u64> = report["programs"]
@@ -151,8 +151,8 @@ fn a_user_who_connects_and_says_nothing_does_not_shut_others_out() {
     };
     assert_eq!(answer(), 0, "all are connected");
     assert!(manager.status().programs.is_empty());
-    // Whoever came first and was silent for long would have had to leave before: one a second and
-    // place.
+    // A client that came first and was silent for long would have had to leave before: one a second
+    // and place.
     let mut input = crowd.stdin.take().unwrap();
     writeln!(input).unwrap();
     let closed = answer();

@@ -60,7 +60,7 @@ fn a_stopped_program_gives_way_and_is_well_when_it_goes_on() {
     });
     println!("given way after {:?}, through several processes", begin.elapsed());
     assert_eq!(state(pid), 'T', "nobody wakes what somebody stopped");
-    // The manager talks to it as to everybody, and is not held up.
+    // The manager talks to it as to any program, and is not held up.
     other.ask("request 1");
     assert_eq!(manager.status().programs.len(), 2);
 

@@ -1,4 +1,4 @@
-//! What programs hold and do not use goes to those who could use it (`cpumgr::unused`): real
+//! What programs hold and do not use goes to those that could use it (`cpumgr::unused`): real
 //! processes that work, sleep, are stopped.
 
 #![expect(

@@ -21,7 +21,7 @@ fn acts_as_a_program() {
     support::act_as_a_program();
 }
 
-/// Users who are nobody else here.
+/// Users that no other part of the test has.
 const USERS: [u32; 2] = [65_432, 65_433];
 
 /// What every user may run, or a printed reason.

@@ -1,11 +1,11 @@
 //! How a test says that it did not run, or ran in part: one line that no test harness keeps to
 //! itself.
 //!
-//! The line is `skipped: REASON [FILE:LINE]` for what the machine lacks, and `skipped (busy):
-//! REASON [FILE:LINE]` where the machine was too busy to show anything. It goes to descriptor 2
-//! directly: what a test that passes prints through the standard library is captured and thrown
-//! away. It is also appended to the file that the variable [`FILE`] names, where the program that
-//! started the tests counts the lines.
+//! The line is `skipped: REASON [FILE:LINE]` for what the machine lacks, and
+//! `skipped (busy): REASON [FILE:LINE]` where the machine was too busy to show anything. It goes to
+//! descriptor 2 directly: what a test that passes prints through the standard library is captured
+//! and thrown away. It is also appended to the file that the variable [`FILE`] names, where the
+//! program that started the tests counts the lines.
 //!
 //! # Not here
 //! The programs' messages: `message`.

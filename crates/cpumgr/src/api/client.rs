@@ -229,7 +229,7 @@ async fn receive(
         let mut ready = socket.readable().await?;
         let owed = !account.is_free();
         let _turn = account.turn().await;
-        // What it said before it hung up nobody waits for.
+        // No process waits for an answer to what it said before it hung up.
         if owed && process::is_hung_up(socket.get_ref()).map_err(as_io)? {
             return Ok(None);
         }

@@ -2,16 +2,16 @@
 //! user's.
 //!
 //! # Protocol
-//! 1. Whoever connects, and whatever is said, is charged to its user, in points of some 20 us of
-//!    the manager's time, both threads together ([`CONNECTION`], [`of_message`], a point for each
+//! 1. Each connection and each message is charged to its user, in points of some 20 us of the
+//!    manager's time, both threads together ([`CONNECTION`], [`of_message`], a point for each
 //!    packet of an answer).
 //! 2. A user that owes is not let in from the door, and what its clients say stays in their
 //!    sockets. One of them after the other, in the order in which they have something to say, has
 //!    its user's turn, and is heard when nothing is owed, unless it hung up meanwhile.
 //!
 //! # Invariants
-//! - C1 Who waits for a turn waits for clients of its own user only, and no client keeps a turn
-//!   longer than its user owes.
+//! - C1 A client that waits for a turn waits for clients of its own user only, and no client keeps
+//!   a turn longer than its user owes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) const NONSENSE: u64 = 2;
 pub(super) const OTHERS: Rate = Rate { burst: 20_000, unit_ns: 2_200_000 };
 /// A fifth of one.
 pub(super) const OWN: Rate = Rate { burst: 40_000, unit_ns: 100_000 };
-/// Users whose turns are kept in mind before those that nobody waits for are forgotten.
+/// Users whose turns are kept in mind before turns without a waiter are forgotten.
 const MANY: usize = 32;
 
 /// What a message costs, without the packets of its answer.
@@ -138,7 +138,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Messages like this, each on a connection of its own, that one user gets through the door in
-    /// so many seconds.
+    /// this many seconds.
     fn heard(costs: &Costs, uid: u32, what: &ToManager, seconds: u64) -> u64 {
         let mut count = 0;
         for _ in 0..seconds * 1_000 {
@@ -161,7 +161,7 @@ mod tests {
         ];
         for (what, most) in messages {
             let costs = Costs::new(7, || NOW.get());
-            // The burst, and then so many each second.
+            // The burst, and then the same number each second.
             heard(&costs, 9, &what, 1);
             let each = heard(&costs, 9, &what, 10) / 10;
             assert!(each <= most && each >= most / 2, "{what:?}: {each} a second");

@@ -1,12 +1,13 @@
-//! The door: who connects, and whether there is room.
+//! The door: connections that come in, and the room for them.
 //!
 //! # Protocol
-//! 1. Where every user may come, whoever connects is taken out of the listener's queue, which is
-//!    one for all, and waits at the door in a line of its user.
-//! 2. One of each line after the other comes in, as far as there is room, and room for one more of
-//!    that user, who owes nothing (`costs`). Who came while it owed and hung up meanwhile is let
-//!    go, and costs nothing.
-//! 3. Where nobody else may wait, the longest line loses who came last: its user's affair.
+//! 1. Where every user may come, each connection is taken out of the listener's queue, which is one
+//!    for all, and waits at the door in a line of its user.
+//! 2. One of each line after the other comes in, as far as there is room, room for one more of that
+//!    user, and that user owes nothing (`costs`). A client that came while its user owed, and hung
+//!    up meanwhile, is let go and costs nothing.
+//! 3. Where no other connection may wait, the longest line loses the one that came last: its user's
+//!    affair.
 //!
 //! # Invariants
 //! - O1 A user that connects as often as it can, and says nothing, delays its own programs (D10):
@@ -45,7 +46,7 @@ const ROOM_PAUSE: Duration = Duration::from_millis(2);
 const DEBT_PAUSE: Duration = Duration::from_millis(20);
 /// Connections that are taken at once.
 const BATCH: usize = 8;
-/// After so many connections of users that owe, or that are turned away, no more are taken for a
+/// After this many connections of users that owe, or that are turned away, no more are taken for a
 /// [`FLOOD_PAUSE`]: some 800 a second cost two hundredths of a processor, and empty the listener's
 /// queue (256 connections where users share it) in a third of a second.
 const FLOOD: usize = 8;
@@ -80,8 +81,8 @@ impl Others {
         self.0.borrow_mut().remove(&serial);
     }
 
-    /// Whether one more of user `uid` may come, who may have `share` of them. When too many are
-    /// here the oldest makes room if it had time enough to say what it wants: nobody keeps others
+    /// Whether one more of user `uid` may come, which may have `share` of them. When too many are
+    /// here the oldest makes room if it had time enough to say what it wants: no user keeps others
     /// out by connecting only. Without one the newcomer waits in its line, which a crowd of
     /// programs that start together needs.
     fn has_room(&self, uid: u32, share: usize) -> bool {
@@ -105,7 +106,7 @@ impl Others {
     }
 }
 
-/// Who waits at the door, each user's in a line of its own.
+/// What waits at the door, each user's connections in a line of its own.
 #[derive(Debug)]
 struct Lines<T> {
     /// No empty ones.
@@ -128,7 +129,7 @@ impl<T> Lines<T> {
         self.lines.values().map(VecDeque::len).sum()
     }
 
-    /// Step 1, and 3: whoever has to go for that.
+    /// Steps 1 and 3. Returns the connection that has to go, if there is one.
     fn push(&mut self, uid: u32, one: T) -> Option<T> {
         self.lines.entry(uid).or_default().push_back(one);
         if self.len() <= MAX_WAITING {
@@ -228,7 +229,7 @@ async fn serve(
                 }
             }
             () = sleep(until_next(&lines, &costs)), if lines.len() > 0 => {}
-            // Those who have ended leave the set.
+            // Clients that have ended leave the set.
             Some(_) = clients.join_next() => {}
         }
     }
@@ -274,15 +275,16 @@ fn take(
     Ok(Taken { owing, are_all: false })
 }
 
-/// How long nobody in `lines` can come in: until the first user has paid, or until there may be
-/// room.
+/// How long no connection in `lines` can come in: until the first user has paid, or until there may
+/// be room.
 fn until_next<T>(lines: &Lines<T>, costs: &Costs) -> Duration {
     let soonest = lines.users().map(|uid| costs.free_in(uid)).min().unwrap_or_default();
     soonest.clamp(ROOM_PAUSE, DEBT_PAUSE)
 }
 
-/// Who came while its user `owed`, and hung up before its turn, is not served, and costs nothing
-/// more. (Who hung up while the manager was stopped is: it may have announced itself.)
+/// A client that came while its user `owed`, and hung up before its turn, is not served, and costs
+/// nothing more. (A client that hung up while the manager was stopped is served: it may have
+/// announced itself.)
 fn still_there(socket: &OwnedFd, owed: bool) -> SysResult<()> {
     match owed && process::is_hung_up(socket)? {
         true => Err(SysError::new("accept", Errno::ECONNABORTED as i32)),
@@ -290,7 +292,7 @@ fn still_there(socket: &OwnedFd, owed: bool) -> SysResult<()> {
     }
 }
 
-/// Finds out who that is, and tells the scheduler.
+/// Finds out which process that is, and tells the scheduler.
 async fn open(
     (socket, owed): (OwnedFd, bool),
     doorman: Doorman,

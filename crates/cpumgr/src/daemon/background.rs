@@ -1,12 +1,12 @@
-//! A manager that belongs to nobody's terminal.
+//! A manager that belongs to no terminal.
 //!
 //! # Protocol
 //! 1. The starter runs itself again with `--detached`, standard output a pipe, standard error the
 //!    log.
 //! 2. The detached process begins a session of its own, becomes the manager, and says `ready` on
 //!    the pipe, or what went wrong; then it lets go of the pipe.
-//! 3. The starter ends with the pipe's answer. The manager is nobody's child then: a program that
-//!    `run` becomes never finds it among its own children.
+//! 3. The starter ends with the pipe's answer. The manager is then no child of its starter: a
+//!    program that `run` becomes never finds it among its own children.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -31,8 +31,8 @@ use crate::server::Settings;
 
 /// What the detached manager says when it answers.
 const READY: &str = "ready\n";
-/// What a manager that serves everybody keeps of its starter's environment: where to find things,
-/// what it logs, and what the tools of its developers set.
+/// What a manager that serves all programs keeps of its starter's environment: where to find
+/// things, what it logs, and what the tools of its developers set.
 const KEPT: [&str; 13] = [
     "PATH",
     "HOME",
@@ -65,8 +65,8 @@ pub fn start(options: &Options) -> Result<(), Error> {
     let (log_path, log) = open_log(&options.socket)?;
     let exe = own_program()?;
     keep_descriptors_from_children();
-    // One that serves everybody afterwards does not end with its starter's session, nor live in its
-    // control group.
+    // One that serves all programs afterwards does not end with its starter's session, nor live in
+    // its control group.
     let scope = options.widen.then(systemd_run).flatten();
     let mut outcome = None;
     if let Some(systemd_run) = scope {
@@ -362,8 +362,8 @@ pub fn own_program() -> Result<PathBuf, Error> {
 }
 
 /// Marks every descriptor but the standard ones as not to be inherited: a manager that outlives its
-/// starter must not hold the starter's pipes open, or whoever waits for their end waits for the
-/// manager.
+/// starter must not hold the starter's pipes open, or a process that waits for their end waits for
+/// the manager.
 fn keep_descriptors_from_children() {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else {
         return;
@@ -375,7 +375,8 @@ fn keep_descriptors_from_children() {
         .collect();
     for number in numbers {
         // SAFETY: - the descriptor is only asked and marked; when it was closed meanwhile (the one
-        //           of the directory listing) the kernel says EBADF. No other thread runs that could reuse the number.
+        //           of the directory listing) the kernel says EBADF. No other thread runs that
+        //           could reuse the number.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         // EBADF, see above.
         let _marked = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));

@@ -1,5 +1,5 @@
-//! Letting go of what a manager inherited of whoever had it started on the way: it serves everybody
-//! afterwards.
+//! Letting go of what a manager inherited of the program that had it started on the way: it serves
+//! all programs afterwards.
 //!
 //! Affinity, scheduling policy, niceness, limits, the order in which the kernel kills when memory
 //! is short, and the mode of new files are made what they usually are, as far as this user may; the
@@ -15,7 +15,7 @@ use crate::machine;
 
 /// Limits by which work ends or fails, with words for people. Those of descriptors are the daemon's
 /// to raise; that of the stack says how large the stacks of threads are, and that of core dumps
-/// hurts nobody.
+/// hurts no program.
 const LIMITS: [(Resource, &str); 9] = [
     (Resource::RLIMIT_CPU, "seconds of processor time"),
     (Resource::RLIMIT_FSIZE, "bytes a file"),

@@ -72,7 +72,7 @@ fn a_cpuset_of_version_1_needs_nodes() {
     let refused = Fences::below(&group).unwrap_err();
     assert!(refused.to_string().contains("cpuset.mems is empty"), "{refused}");
     file(&group, NODES, "0\n");
-    // One of a manager that was killed, in which there is somebody still.
+    // One of a manager that was killed, in which there is still a process.
     let left = group.join(format!("{PREFIX}1-1"));
     file(&left, CPUS, "0");
     let fences = Fences::below(&group).unwrap();

@@ -55,12 +55,12 @@ impl World {
     }
 
     /// What a thread ran and waited, as the kernel counts it, `time` after it came to a stranger
-    /// who computes, when so much of the `first` round of his turn and its own was over.
+    /// that computes, when `first` of the round of the stranger's turn and its own was over.
     fn in_turns(time: Nanos, first: Nanos) -> Times {
         let turns = |time: Nanos| (time + TURN) / (2 * TURN);
         let ran = |time: Nanos| time / (2 * TURN) * TURN + (time % (2 * TURN)).saturating_sub(TURN);
         let waits = turns(first + time) - turns(first);
-        // The first wait is what was left of his turn.
+        // The first wait is what was left of the stranger's turn.
         let missed = if waits > 0 && first < TURN { first } else { 0 };
         Times { ran: ran(first + time) - ran(first), waited: waits * TURN - missed }
     }

@@ -1,4 +1,4 @@
-//! What stands at the path, and who else may be there.
+//! What stands at the path, and which other processes may be there.
 
 use super::*;
 

@@ -78,7 +78,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A program with `vps` virtual processors beside its initial thread, number i on processor i
+    /// A program with `vps` virtual processors besides its initial thread, number i on processor i
     /// of 0-7.
     fn new(vps: usize) -> Self {
         let stated = CheckedRequest {
@@ -249,7 +249,7 @@ fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
         (bench.mask(1), bench.fake.sets.get(), bench.reclaim.squeezes()),
         ("5".into(), 2, 1)
     );
-    // Who does not follow is squeezed as the first time.
+    // A thread that does not follow is squeezed as the first time.
     bench.give(&[0, 5], &[0], 60);
     bench.squeeze(&[0], 59);
     assert_eq!(bench.mask(1), "5");
@@ -262,7 +262,7 @@ fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
     assert_eq!((bench.reclaim.restore(kernel), bench.mask(1)), (1, "1".into()));
 }
 
-/// The grace is for who follows: each time, also for one that did not once.
+/// The grace is for threads that follow: each time, also for one that once did not.
 #[test]
 fn who_was_squeezed_once_is_asked_each_time_as_one_that_never_was() {
     enum Answer {

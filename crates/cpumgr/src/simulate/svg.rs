@@ -9,7 +9,8 @@ use svg::node::element::{Rectangle, Text, Title};
 const WIDTH: f64 = 1200.0;
 const LEFT: f64 = 60.0;
 const TOP: f64 = 48.0;
-/// Told apart also by people who see red and green alike; the demo's timeline begins with the same.
+/// Told apart also by readers that see red and green alike; the demo's timeline begins with the
+/// same.
 const HUES: [&str; 10] = [
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#666666",
     "#882255", "#999933",
@@ -17,8 +18,8 @@ const HUES: [&str; 10] = [
 /// Words that are not what the picture is about.
 const PALE: &str = "#555";
 
-/// The picture. Under an unbound policy nobody has a processor, and each thread of each program has
-/// a row instead.
+/// The picture. Under an unbound policy no program has a processor, and each thread of each program
+/// has a row instead.
 pub(super) fn draw(timeline: &Timeline, outcome: &Outcome) -> String {
     let bound = |interval: &Interval| interval.cpu.is_some();
     let threads: usize = timeline.tracks.iter().map(|track| track.virtual_processors.len()).sum();

@@ -12,8 +12,8 @@ struct Played {
     waits: f64,
 }
 
-/// Programs on a machine; the curbs are obeyed at once: who is curbed has so many processors, the
-/// others all that they had.
+/// Programs on a machine; the curbs are obeyed at once: a program that is curbed has that number of
+/// processors, the others have all that they had.
 #[derive(Default)]
 struct World {
     unused: Unused,
@@ -25,7 +25,7 @@ struct World {
 }
 
 impl World {
-    /// Programs that have so many processors, and work on so many.
+    /// Programs by the number of processors that each has, and the number on which it works.
     fn of(programs: &[(u32, f64)]) -> Self {
         let mut world = Self::default();
         for (id, (held, works)) in (1..).zip(programs) {
@@ -45,7 +45,7 @@ impl World {
         let mut sample = Sample { at: next, contended: !self.uncontended, ..Sample::default() };
         for (id, played) in &mut self.programs {
             let program = &mut played.program;
-            // Who sleeps has a processor to share.
+            // A program that sleeps has a processor to share.
             let room = f64::from(program.held.max(1));
             let runs = played.works.min(room);
             program.ran += (passed * runs * (1.0 - played.waits)) as Nanos;
@@ -152,7 +152,7 @@ fn sleepers_that_wake_at_once_and_crowd_a_processor_come_back() {
     let mut world = World::of(&[(2, 0.0), (2, 0.0), (4, 4.0)]);
     world.looks(2_000 * MS);
     assert_eq!((world.curbed_to(1), world.curbed_to(2)), (Some(0), Some(0)));
-    // Each runs for a fiftieth of its time beside all the others, and waits for the rest.
+    // Each runs for a fiftieth of its time among all the others, and waits for the rest.
     for id in [1, 2] {
         world.works(id, 1.0);
         world.programs.get_mut(&id).unwrap().waits = 0.98;
@@ -193,7 +193,7 @@ fn who_asks_and_does_nothing_is_curbed_soon_and_in_the_end_not_heard() {
 fn curbs_end_with_those_for_whom_they_are() {
     let mut world = World::of(&[(4, 0.0), (4, 4.0)]);
     world.looks(2_000 * MS);
-    // A pause in which nobody is hungry changes nothing.
+    // A pause in which no program is hungry changes nothing.
     world.works(2, 0.0);
     world.looks(CALM / 2);
     assert_eq!(world.curbed_to(1), Some(0));
@@ -224,7 +224,7 @@ fn where_everybody_works_a_look_is_seldom_and_costs_little() {
 
 proptest! {
     /// Whatever the kernel says, also backwards, of programs that come and go: no panic, a next
-    /// look in time, and who is curbed has left something unused.
+    /// look in time, and a program that is curbed has left something unused.
     #[test]
     fn any_numbers_are_survived(looks in prop::collection::vec((0..400_u64, any::<[u64; 6]>(), any::<bool>()), 1..60)) {
         let mut unused = Unused::default();
@@ -259,7 +259,7 @@ proptest! {
         }
     }
 
-    /// Who uses all that it has is never curbed, whatever the others do.
+    /// A program that uses all that it has is never curbed, whatever the others do.
     #[test]
     fn who_works_is_left_alone(
         works in 1..9_u32,

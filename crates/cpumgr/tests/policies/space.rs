@@ -22,7 +22,7 @@ fn equip_gives_equal_shares_and_nobody_what_one_does_not_take() {
     let mut programs = stage.programs(&[p, p]);
     let half = p as usize / 2;
     stage.until("two have equal shares", |now| numbers(now, &programs) == [half, half]);
-    // The first wants one only: what it does not take of its share is nobody's.
+    // The first wants one only: what it does not take of its share is left free.
     programs[0].ask("request 1");
     stage.until("the first has one", |now| numbers(now, &programs) == [1, half]);
     programs.remove(0).kill();
@@ -92,13 +92,12 @@ fn dss_ts_gives_more_programs_than_processors_the_same_time() {
     stage.until("all share", |now| {
         now.parts.len() == p + 1 && now.parts.values().all(|part| part.shared)
     });
-    // Everybody is on a crowded processor in turn: over P + 1 quanta all get the same. 12 such
-    // rounds.
+    // Each is on a crowded processor in turn: over P + 1 quanta all get the same. 12 such rounds.
     let moments = stage.watch(12 * (p + 1));
     assert!(moments.iter().all(|now| now.parts.values().all(|part| part.cpus.len() == 1)));
     let times = processor_time(&moments);
     assert!(spread(&times) < 0.25, "{times:?}");
-    // One less than that, and nobody shares.
+    // One less than that, and none shares.
     programs.pop().unwrap().kill();
     stage.until("each has its own", |now| numbers(now, &programs) == vec![1; p]);
 }
@@ -108,7 +107,8 @@ fn batch_runs_one_after_the_other() {
     let Some(stage) = stage(&["batch"], "20ms") else { return };
     let p = stage.processors() as usize;
     let mut programs = stage.programs(&[p as u32; 3]);
-    // Whoever came first runs, beside a processor for the masters of the others, until it ends.
+    // The program that came first runs until it ends, on all processors but one for the masters of
+    // the others.
     while !programs.is_empty() {
         let left = if programs.len() == 1 { p } else { p - 1 };
         let now = stage.until("the first of the queue runs", |now| {

@@ -15,7 +15,7 @@ pub(crate) struct Part {
     pub(crate) shared: bool,
 }
 
-/// Who has what from a time on.
+/// What each program has from a time on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) t_ns: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Who has processors of its own.
+    /// The programs that have processors of their own.
     pub(crate) fn owners(&self) -> BTreeSet<u32> {
         self.parts.iter().filter(|(_, part)| !part.shared).map(|(pid, _)| *pid).collect()
     }
@@ -86,8 +86,7 @@ impl Stage {
         assert!(output.status.success(), "{words:?}: {}", errors(&output));
     }
 
-    /// Programs that ask for so many processors each and use all that they get, in order of
-    /// arrival.
+    /// Programs that ask for `requests` processors and use all that they get, in order of arrival.
     pub(crate) fn programs(&self, requests: &[u32]) -> Vec<Program> {
         let start = |request: &u32| {
             let mut program = self.manager.program(*request, *request);
@@ -98,8 +97,8 @@ impl Stage {
     }
 
     /// The moments of the trace from a time on; the first one begins there. Checks what holds for
-    /// every policy but `none`: a processor that is not shared has one program, and who has nothing
-    /// of its own has a shared one.
+    /// every policy but `none`: a processor that is not shared has one program, and a program that
+    /// has nothing of its own has a shared one.
     pub(crate) fn moments(&self, from: u64) -> Vec<Moment> {
         let mut moments = vec![Moment { t_ns: from, parts: BTreeMap::new() }];
         let text = std::fs::read_to_string(&self.trace).unwrap();
@@ -174,7 +173,7 @@ impl Stage {
     }
 }
 
-/// Who had turns one after the other: the owners of each moment, without repetitions.
+/// Which programs had turns one after the other: the owners of each moment, without repetitions.
 pub(crate) fn turns(moments: &[Moment]) -> Vec<BTreeSet<u32>> {
     let mut turns: Vec<_> = moments.iter().map(Moment::owners).collect();
     turns.dedup();

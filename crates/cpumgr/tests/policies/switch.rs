@@ -72,7 +72,7 @@ fn parameters_that_cannot_be_are_refused_with_what_is_allowed() {
         ("=3", "there is no parameter"),
     ] {
         let mut command = cpumgr();
-        // One that is right beside it is not set either.
+        // A correct setting in the same command is not set either.
         let output = command
             .args(["policy", "--socket"])
             .arg(stage.manager.socket())

@@ -72,8 +72,8 @@ fn assert_round(moments: &[Moment], groups: &[BTreeSet<u32>]) {
 fn rr_passes_the_machine_from_one_to_the_next() {
     let Some(stage) = stage(&["equip"], TURN) else { return };
     let p = stage.processors();
-    // One at a time, beside a processor for the masters of the others.
-    // Enough turns of each, so that half of them are not late where everything is now and then.
+    // One at a time, besides a processor for the masters of the others. Enough turns of each, so
+    // that half of them are not late where everything is now and then.
     let (programs, moments) = watch(&stage, &["rr"], &[p, p, p], 24);
     assert_round(&moments, &groups(&programs, &[vec![0], vec![1], vec![2]]));
     for now in &moments {
@@ -106,7 +106,7 @@ fn gang_lets_rows_alternate_in_which_requests_are_whole() {
 
 /// What each of four programs asks for under the sliding policies, just above half of the machine,
 /// and how many of them a window has: their requests are at most 1.5 times P, and each has a
-/// processor beside the masters' one. 2: (2, 1); 8: (5, 2).
+/// processor besides the masters' one. 2: (2, 1); 8: (5, 2).
 fn window(p: u32) -> (u32, usize) {
     let request = p / 2 + 1;
     (request, (p * 3 / 2 / request).min(p - 1) as usize)
@@ -125,7 +125,7 @@ fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
     let windows: Vec<Vec<usize>> =
         (0..4 / width).map(|gang| (gang * width..(gang + 1) * width).collect()).collect();
     assert_round(&moments, &groups(&programs, &windows));
-    // dss inside: all that is there beside the masters' processor, as far as it is wanted.
+    // dss inside: all that is there besides the masters' processor, as far as it is wanted.
     let wanted = (width as u32 * request).min(p - 1) as usize;
     for now in &moments {
         let own: usize = pids(&programs).iter().map(|pid| now.own(*pid)).sum();

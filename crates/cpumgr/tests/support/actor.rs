@@ -100,7 +100,7 @@ impl Actor {
                 self.client().request(words.number(1));
                 "asked".into()
             }
-            // Says that a thread of somebody else is its virtual processor.
+            // Says that a thread of another process is its virtual processor.
             "publish" => {
                 self.client()
                     .publish_vp(words.number(1) as usize, Tid(words.number(2).cast_signed()));
@@ -142,8 +142,7 @@ impl Actor {
                 while begin.elapsed() < time {}
                 "computed".into()
             }
-            // How often the manager was seen dead or silent in so many milliseconds, by a look in
-            // each.
+            // How often the manager was seen dead or silent in N milliseconds, by a look in each.
             "misses" => {
                 let (begin, time) = (Instant::now(), words.milliseconds(1));
                 let mut misses = 0_u64;
@@ -184,7 +183,7 @@ impl Actor {
     fn passes(&mut self, words: &Words<'_>) -> Option<String> {
         let answer = match words.0[0] {
             "join" => self.join(),
-            // Passes processor N to whoever of the domain wants one.
+            // Passes processor N to any program of the domain that wants one.
             "pass" => self
                 .client()
                 .pass(self.domain.as_ref().unwrap(), CpuId(words.number(1)))
@@ -266,14 +265,14 @@ impl Actor {
     fn measures(&mut self, words: &Words<'_>) -> Option<String> {
         let client = self.client.as_ref();
         let answer = match words.0[0] {
-            // The same work of some 10 ms again and again, for so many milliseconds.
+            // The same work of some 10 ms again and again, for N milliseconds.
             "time-work" => times::work(words.milliseconds(1)),
-            // From a request to a virtual processor that sleeps for it and runs, so many times, of
-            // a thread that did so before.
+            // From a request to a virtual processor that sleeps for it and runs, N times, of a
+            // thread that did so before.
             "time-requests" => times::requests(client.unwrap(), words.number(1), words.0[2].into()),
             // When a sleeping virtual processor ran, the last one of N with processors.
             "time-wake" => times::wake(client.unwrap(), words.number(1)),
-            // When its sleeping master ran on a processor that nobody shares.
+            // When its sleeping master ran on a processor that no other program shares.
             "time-own" => times::own(client.unwrap()),
             // When the second virtual processor released its processor, N milliseconds from now, in
             // which it did so.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use platform::clock::monotonic_ns;
 
 /// A processor whose thread slept is asleep itself, and cold: a thread that asks then pays for its
-/// processor's waking, too. A program asks at a region, amid its work.
+/// processor's waking, too. A program asks at a region, during its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Sleeps,

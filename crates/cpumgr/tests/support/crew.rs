@@ -8,7 +8,7 @@ use arena::Grant;
 use arena::client::Client;
 use platform::affinity::{CpuSet, Tid, affinity, current_tid, set_affinity};
 
-/// Looks at the grant of a member of a gang come this often: after so many steps of its work.
+/// Looks at the grant of a member of a gang come this often: after this many steps of its work.
 const STEPS: u32 = 1_000;
 
 /// Threads that were started.

@@ -2,8 +2,8 @@
 //! bare chain.
 //!
 //! # Releases
-//! Each living program holds a processor (L1 of the ledger), so that on two processors nobody can
-//! release one for the *second* virtual processor of another program. With four or more two
+//! Each living program holds a processor (L1 of the ledger), so that on two processors no program
+//! can release one for the *second* virtual processor of another program. With four or more two
 //! programs have two each, one of them releases one, and the third virtual processor of the other
 //! one runs there. With two or three there is one case in which a program has no processor to
 //! itself that it was decided to have: when it comes while those of the other one are too young to
@@ -30,8 +30,8 @@ use platform::scheduling::Haste;
 
 use super::{Before, Manager, Program, eventually};
 
-/// For how long processors are too young to be taken, less what the manager's clock of a pass may
-/// be behind.
+/// For how long processors are too young to be taken, less the possible lag of the manager's clock
+/// of a pass.
 const YOUNG_NS: u64 = 9_000_000;
 
 /// Some times in order, in ns.
@@ -43,7 +43,7 @@ impl Times {
         Self(times)
     }
 
-    /// The one below which so many in 100 are.
+    /// The one below which `part` in 100 are.
     pub(crate) fn at(&self, part: usize) -> Duration {
         Duration::from_nanos(self.0[(self.0.len() * part / 100).min(self.0.len() - 1)])
     }
@@ -66,10 +66,10 @@ pub(crate) enum End {
     Elsewhere,
 }
 
-/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat
-/// that sleeps. Who rings did so before. The first and the last one are bound: left alone, the
-/// kernel runs them all on the first one's processor in half of the rounds if that one slept, and
-/// no other processor is woken. All on `cpus`, as the programs.
+/// A thread that waits for an eventfd and wakes another one by a futex: what no manager that sleeps
+/// can beat. The thread that rings first did what `before` says. The first and the last one are
+/// bound: left alone, the kernel runs them all on the first one's processor in half of the rounds
+/// if that one slept, and no other processor is woken. All on `cpus`, as the programs.
 pub(crate) fn chain(cpus: &CpuSet, count: usize, before: Before, end: End) -> Vec<u64> {
     let bell = Arc::new(Doorbell::new().unwrap());
     let word = Arc::new(SharedFutex::new(0));
@@ -164,8 +164,8 @@ impl Releases {
         }
     }
 
-    /// The time of a release after a pause, in which the other one falls asleep and who releases
-    /// did so; `None`: it was late.
+    /// The time of a release after a pause, in which the other one falls asleep and the one that
+    /// releases did what `before` says; `None`: it was late.
     pub(crate) fn time(&mut self, pause: Duration, before: Before) -> Option<u64> {
         let registers = monotonic_ns();
         let waits = if self.wide {

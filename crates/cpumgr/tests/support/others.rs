@@ -1,5 +1,5 @@
-//! Waiting for what happens only where nobody else uses the machine: a stranger that is there all
-//! the time keeps its processor for as long. Whether one was is measured, and not assumed.
+//! Waiting for what happens only where no other program uses the machine: a stranger that is there
+//! all the time keeps its processor for as long. Whether one was is measured, and not assumed.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use platform::process::Pid;
 use super::PATIENCE;
 
 /// Processors that others use at which nothing can be said any more: less than the manager leaves
-/// to anybody.
+/// to any stranger.
 const QUIET: f64 = 0.1;
 
-/// Looks until something is so. `None`, with a printed reason: it never was, and others than the
-/// processes `ours` (and this one) used processors meanwhile.
+/// Looks until something is so. `None`, with a printed reason: it never was, and processes other
+/// than `ours` (and this one) used processors meanwhile.
 pub(crate) fn eventually_alone<T>(
     what: &str,
     ours: &[u32],

@@ -69,8 +69,7 @@ impl Things {
         }
     }
 
-    /// What is not as it was left. Uses every descriptor, so that one that somebody closed is
-    /// noticed.
+    /// What is not as it was left. Uses every descriptor, so that one that was closed is noticed.
     fn damage(&mut self) -> Vec<String> {
         let mut damage = Vec::new();
         match self {
@@ -195,11 +194,11 @@ fn close_all() -> Vec<RawFd> {
     let open: Vec<(RawFd, i32)> =
         open.into_iter().filter(|(number, flags)| *number > 2 && *flags >= 0).collect();
     for (number, _) in &open {
-        // SAFETY: - close takes a number. That somebody thinks to own it is what is tested: the
+        // SAFETY: - close takes a number. That other code thinks to own it is what is tested: the
         // client has to cope.
         assert_eq!(unsafe { libc::close(*number) }, 0);
     }
-    // What was inherited, from whoever runs the tests, is not close-on-exec.
+    // What was inherited, from the program that runs the tests, is not close-on-exec.
     let ours: Vec<RawFd> = open
         .into_iter()
         .filter(|(_, flags)| flags & libc::FD_CLOEXEC != 0)

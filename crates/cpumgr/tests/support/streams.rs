@@ -30,7 +30,7 @@ pub(super) fn without_streams<T>(action: impl FnOnce() -> T) -> (T, Vec<RawFd>) 
     for (stream, copy) in STREAMS.into_iter().zip(aside) {
         // SAFETY: - the copy is open, and whatever has the stream's number had no right to it.
         assert_eq!(unsafe { libc::dup2(copy, stream) }, stream);
-        // SAFETY: - made above, and nobody else knows it.
+        // SAFETY: - made above, and no other code knows it.
         assert_eq!(unsafe { libc::close(copy) }, 0);
     }
     (outcome, taken)

@@ -70,14 +70,14 @@ pub(super) fn requests(client: &Arc<Client>, count: u32, before: Before) -> Stri
     times.join(" ")
 }
 
-/// The last virtual processor of `processors` sleeps until there are so many, and says when that
+/// The last virtual processor of `processors` sleeps until there are that many, and says when that
 /// was.
 pub(super) fn wake(client: &Client, processors: u32) -> String {
     client.park(processors as usize - 1, || client.grant().processors >= processors);
     monotonic_ns().to_string()
 }
 
-/// The master sleeps until it shares its processor with nobody, and says when that was.
+/// The master sleeps until it shares its processor with no program, and says when that was.
 pub(super) fn own(client: &Client) -> String {
     client.park(0, || !client.grant().shared);
     monotonic_ns().to_string()
@@ -123,7 +123,7 @@ pub(super) fn squeeze(client: &Arc<Client>) -> String {
             }
             last = now;
             if begin.is_none() && client.grant().processors < 2 {
-                // Not `now`: it may be from before a turn of somebody else here, and before the
+                // Not `now`: it may be from before a turn of another thread here, and before the
                 // grant.
                 begin = Some(monotonic_ns());
             }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// Two processors and a program of two threads that wait for each other; on processor 1 a stranger
-/// computes for `on` of each `period`, alone where it was left to him. Returns in which part of the
-/// last `time` of ten times that it was left.
+/// computes for `on` of each `period`, alone where that processor was left to it. Returns in which
+/// part of the last `time` of ten times that it was left.
 fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
     let time = 1_000 * MS;
     let mut foreign = Foreign::new(seed);
@@ -17,7 +17,7 @@ fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
         let computes = (now + seed * MS) % period < on;
         for cpu in 0..2 {
             let (stranger, program) = (cpu == 1 && computes, cpu == 0 || !is_left);
-            // The stranger had slept: he goes first.
+            // The stranger had slept: it goes first.
             busy[cpu] += if stranger || program { step } else { 0 };
             if program && stranger {
                 threads[cpu].waited += step;
