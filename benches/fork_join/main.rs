@@ -1,5 +1,5 @@
-//! What forking and joining cost, beside the cache-line round trip that bounds them, for us and for
-//! peers.
+//! What forking and joining cost, for us and for peers, in terms of the cache-line round trip that
+//! bounds them.
 //!
 //! # Questions, and what refutes the claims
 //! - *Empty region*: two threads within 1.4 round trips of one line near, 1.35 far. Refuted when

@@ -1,4 +1,5 @@
-//! Raw records as files: CSV that any reader reads, and beside each on what it was taken.
+//! Raw records as files: CSV that any reader reads, each with a file that says on what it was
+//! taken.
 
 use procfs::{CpuInfo, Current};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ fn write(
     writer.flush().map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What a number depends on beside the code of the bench: machine, kernel, compiler, commit,
+/// What a number depends on besides the code of the bench: machine, kernel, compiler, commit,
 /// command.
 fn taken_on() -> Vec<(&'static str, String)> {
     let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));

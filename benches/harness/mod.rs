@@ -63,7 +63,7 @@ pub(crate) struct Bench {
 pub(crate) struct Case {
     pub name: String,
     pub measure: Measure,
-    /// Names of what the measure returns beside the time.
+    /// Names of what the measure returns besides the time.
     pub extras: &'static [&'static str],
     /// The first one is ours.
     pub engines: Vec<Engine>,
@@ -114,7 +114,7 @@ type Make = Box<dyn Fn(Row) -> Result<Subject, String>>;
 pub(crate) struct Engine {
     pub name: String,
     pub runtime: Runtime,
-    /// Environment of the sample, beside that of the runtime.
+    /// Environment of the sample, besides that of the runtime.
     pub environment: &'static [(&'static str, &'static str)],
     pub rows: &'static [Row],
     make: Result<Make, &'static str>,

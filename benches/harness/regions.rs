@@ -75,7 +75,7 @@ pub(crate) fn counted_from(
     }
 }
 
-/// Whether our teams may be smaller than two beside other load: what a bench beside a hog is about.
+/// Whether our teams may be smaller than two under other load: what a bench with a hog is about.
 /// Elsewhere a sample of a region of two has two threads.
 pub(crate) static SHRINKS: AtomicBool = AtomicBool::new(false);
 

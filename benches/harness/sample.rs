@@ -17,7 +17,7 @@ pub(crate) struct Subject {
     prepare: Option<Box<dyn FnMut()>>,
     /// The work without the construct, whose cost `overhead` takes off.
     reference: Option<Box<dyn FnMut()>>,
-    /// What it says of itself beside times.
+    /// What it says of itself besides times.
     tell: Option<Box<dyn FnMut() -> f64>>,
     /// Operations in one call.
     pub operations: u32,

@@ -1,4 +1,4 @@
-//! Short regions beside a process that is pinned to one of the program's processors and always
+//! Short regions while another process is pinned to one of the program's processors and always
 //! busy.
 //!
 //! # Question, and what refutes the claim

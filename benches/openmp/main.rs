@@ -1,5 +1,5 @@
-//! What OpenMP directives and tasks cost on our drop-in library, beside libgomp and libomp: the
-//! same machine code.
+//! What OpenMP directives and tasks cost on our drop-in library, on libgomp and on libomp: the same
+//! machine code.
 //!
 //! # Questions, and what refutes the claims
 //! - `parallel`, `for`, `parallel for`, `barrier`, `single`, `reduction`: at most half of libgomp's

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Only these benches: fork_join, tasks, loops, hog, openmp.
     #[arg(value_name = "BENCH")]
     benches: Vec<String>,
-    /// About so many seconds in all; each row gets one sample at least.
+    /// About this many seconds in all; each row gets one sample at least.
     #[arg(long, default_value_t = SECONDS)]
     seconds: f64,
     /// One sample of each row, to see that everything runs.

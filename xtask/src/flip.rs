@@ -21,7 +21,7 @@ use crate::setup::{Compiler, Language, Workspace, clean_environment, must_succee
 use crate::shim::Form;
 use crate::skips;
 
-/// For so long an example runs under changing grants, again and again if need be.
+/// The time for which an example runs under changing grants, again and again if need be.
 const LEAST_SECONDS: f64 = 0.5;
 /// How often programs run anew that saw too few changes.
 const TRIES: u32 = 3;

@@ -1,5 +1,5 @@
-//! `cargo xtask reproduce policies`: what the papers publish of the policies beside what the
-//! simulator says.
+//! `cargo xtask reproduce policies`: what the papers publish of the policies, compared with what
+//! the simulator says.
 //!
 //! Reads `workloads/published.csv`, has `cpumgr simulate` run each workload under the row's policy
 //! and under `none`, and puts the two ratios native / managed side by side. Absolute times are not

@@ -127,8 +127,8 @@ fn renames(file: &Path, macros: &[&str], prefix: &str) -> anyhow::Result<String>
     Ok(text.lines().filter_map(name).map(|name| format!("{name} {prefix}{name}\n")).collect())
 }
 
-/// Makes one object of the archive that shows OpenMP names only, so that it links beside other Rust
-/// libraries.
+/// Makes one object of the archive that shows OpenMP names only, so that it links together with
+/// other Rust libraries.
 fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let object = private.join("nanos_omp.o");
     // Without section groups: another Rust library's groups of the same names would be dropped in

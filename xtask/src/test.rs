@@ -193,7 +193,8 @@ pub(crate) struct Options {
     /// machine.
     #[arg(long)]
     slow: bool,
-    /// With --slow: lanes and programs of it that have not begun after so many minutes are skipped.
+    /// With --slow: lanes and programs of it that have not begun after this many minutes are
+    /// skipped.
     #[arg(long, value_name = "MINUTES", default_value_t = 20.0, value_parser = minutes)]
     minutes: f64,
     /// Whatever was skipped is a failure.

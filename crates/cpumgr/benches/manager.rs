@@ -4,7 +4,7 @@
 //! `cargo bench -p cpumgr --bench manager --profile release [-- [--record] NAME...]` with names of
 //! `read`, `requests`, `releases`, `pass`, `flood`, `squeeze`, `kill`, `steady`, `idle`, `many`,
 //! `pairs`, `speedups`. (Without the profile the manager is not linked as a whole, as it is where
-//! it is used.) Each value that has a bar is printed beside it. Needs two processors and a quiet
+//! it is used.) Each value that has a bar is printed with it. Needs two processors and a quiet
 //! machine. What is printed is also written as a table, with `--record` into `benches/records`, as
 //! the other benches do.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
@@ -93,7 +93,7 @@ fn line(what: &str, times: Vec<u64>) -> Times {
     times
 }
 
-/// A value beside its bar.
+/// A value with its bar.
 fn bar<T: PartialOrd + std::fmt::Debug>(what: &str, value: T, bar: T) {
     let verdict = if value <= bar { "reached" } else { "MISSED" };
     println!("{what:44} {value:>14.3?}  bar {bar:.3?}: {verdict}");
@@ -105,9 +105,9 @@ fn numbers(answer: &str) -> Vec<u64> {
     answer.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
-/// What is to be reached of a way through the manager, measured beside a bare chain. Where idle
-/// processors are halted, the chain itself takes from 29 to more than 200 us here, by the hour; the
-/// ratio says what of it is the manager's.
+/// What a way through the manager has to reach, measured in the same run as a bare chain. Where
+/// idle processors are halted, the chain itself takes from 29 to more than 200 us here, by the
+/// hour; the ratio says what of it is the manager's.
 fn latency_bars(what: &str, times: &Times, chain: &Times) {
     bar(&format!("{what}, p50"), times.at(50), Duration::from_micros(80));
     println!(
@@ -448,8 +448,8 @@ fn seconds(
     children.into_iter().map(|child| said(child).trim().parse().unwrap()).collect()
 }
 
-/// Speedups that programs report by themselves, beside those that a clock finds: programs that
-/// compute, of which a part is known to be serial, without any call.
+/// Speedups that programs report by themselves, compared with those that a clock finds: programs
+/// that compute, of which a part is known to be serial, without any call.
 fn speedups(cpus: &str) {
     const ITERATIONS: usize = 300;
     let manager = Manager::start(&["--cpus", cpus, "--policy", "pdpa"]);
@@ -483,7 +483,8 @@ fn speedups(cpus: &str) {
     }
 }
 
-/// Programs whose regions all say `num_threads(2)`, beside as many that do the same on one thread.
+/// Programs whose regions all say `num_threads(2)`, compared with as many that do the same on one
+/// thread.
 fn pairs(cpus: &str) {
     const REGIONS: usize = 40_000;
     const ROUNDS: usize = 5;

@@ -18,7 +18,7 @@ impl Policy for Halves {
             let all = snapshot.apps.iter().map(|app| Allocation::shared_master(app.id));
             return Decision::everybody_waits(snapshot, all.collect());
         }
-        // Everybody's master runs; the halves are of what is left beside the masters.
+        // Every program's master runs; the halves are of what the masters leave.
         let mut left = snapshot.processors.saturating_sub(snapshot.apps.len() as u32);
         let mut masters = snapshot.processors.min(snapshot.apps.len() as u32);
         let allocations = snapshot.apps.iter().map(|app| {

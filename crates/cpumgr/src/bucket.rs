@@ -20,7 +20,7 @@ impl Bucket {
         self.take_all(1, now)
     }
 
-    /// Takes so many tokens, or none; false when there are fewer.
+    /// Takes this many tokens, or none; false when there are fewer.
     pub fn take_all(&mut self, tokens: u32, now: u64) -> bool {
         self.refill(now);
         let had = self.tokens >= tokens;

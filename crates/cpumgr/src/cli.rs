@@ -369,7 +369,7 @@ pub enum Preload {
 pub enum IdleExit {
     /// For ever.
     Never,
-    /// For so long.
+    /// After this time.
     After(Duration),
 }
 

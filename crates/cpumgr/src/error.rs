@@ -43,7 +43,7 @@ pub enum Error {
         /// Where it was looked for.
         looked: String,
     },
-    /// There is none, and somebody else has all places at which one could be started.
+    /// There is none, and other users have all places at which one could be started.
     #[error(
         "no manager runs for this user, and none can be started at the usual places: {what}; have that removed, or name a place of \
          your own with --socket or NANOS_CPUMGR"
@@ -134,7 +134,7 @@ impl Error {
     }
 }
 
-/// Nobody listens at a socket (any more).
+/// No process listens at a socket (any more).
 pub fn is_absent(error: SysError) -> bool {
     [Errno::ENOENT, Errno::ECONNREFUSED, Errno::ENOTDIR].iter().any(|errno| error.is(*errno as i32))
 }

@@ -166,7 +166,7 @@ impl Left {
 /// What a stranger with a rhythm took of a processor that came back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rhythm {
-    /// In so long.
+    /// In this time.
     passed: f64,
     taken: f64,
 }

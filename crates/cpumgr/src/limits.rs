@@ -21,7 +21,7 @@ pub fn grace() -> RangeInclusive<u64> {
 pub struct Weight(u32);
 
 impl Weight {
-    /// So many thousandths; `None` when policies take no such weight.
+    /// The weight in thousandths; `None` when policies take no such weight.
     pub fn of(thousandths: u32) -> Option<Self> {
         let weight = Self(thousandths);
         (MIN_WEIGHT..=MAX_WEIGHT).contains(&weight.number()).then_some(weight)
@@ -59,7 +59,7 @@ pub fn policies() -> &'static Registry {
     POLICIES.get_or_init(builtin)
 }
 
-/// Sets the policies of this process, before anybody asked for them. Later it changes nothing.
+/// Sets the policies of this process, before they are first asked for. Later it changes nothing.
 pub(crate) fn set_policies(registry: Registry) {
     let _first = POLICIES.set(registry);
 }

@@ -27,8 +27,8 @@ use crate::{inherited, instance, machine, socket, status, trust};
 const LIBRARY: &str = "libgomp.so.1";
 /// The variable that names its directory.
 const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
-/// How long an answer of the manager may take: a manager that lives and is silent for so long
-/// counts as hung (D5). Its quantum, which could make that longer, is not known before it answers.
+/// How long an answer of the manager may take: a manager that lives and is silent for longer counts
+/// as hung (D5). Its quantum, which could make that longer, is not known before it answers.
 const ANSWER: Duration = Duration::from_secs(1);
 /// The interval at which a program in the queue looks whether the manager still answers.
 const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });

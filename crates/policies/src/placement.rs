@@ -13,7 +13,7 @@
 //! 4. a virtual processor returns to the processor on which it ran last;
 //! 5. the rest comes from what is free, [near](crate::placement::Smt) to what the application has:
 //!    `free`; under a policy that hands out clusters ([`Decision::cluster`]) a cluster at a time,
-//!    each within one cache, else one node, if any has so many free.
+//!    each within one cache, else one node, if any has enough free.
 //!
 //! Steps 1 to 4 are the two levels of affinity: processor to application, then to virtual
 //! processor.

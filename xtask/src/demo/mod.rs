@@ -31,7 +31,7 @@ use crate::{peers, skips};
 /// A run of a fraction of a second that takes longer hangs.
 const LONGEST_TUNING: Duration = Duration::from_secs(30);
 
-/// Beside one alone, where a look is enough.
+/// Besides one alone, where a look is enough.
 const FEW_COPIES: [usize; 1] = [2];
 
 /// What the command line can ask for.

@@ -346,7 +346,7 @@ impl Record {
         }
     }
 
-    /// The ratios of all runs of a step to the ideals by the yardsticks beside each of them.
+    /// The ratios of all runs of a step to the ideals by the yardsticks next to each of them.
     pub(crate) fn ratios(&self, step: Step) -> Vec<f64> {
         let Step::Copies(program, _, copies) = step else {
             return vec![1.0; self.of(step).len()];

@@ -39,7 +39,7 @@ const PACKAGES: [&str; 4] =
     ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
 /// The manager, and its tests that run in the guest: real programs under every policy, control
 /// groups, several users, a domain's books, gangs that are out, releases (with how long they take,
-/// beside a bare chain).
+/// compared with a bare chain).
 const MANAGER: &str = "cpumgr";
 const MANAGER_TESTS: [&str; 6] = ["policies", "fence", "users", "domain", "gangs", "release"];
 /// Tests of programs on the engine under the manager, and whose they are.

@@ -333,7 +333,7 @@ fn refused(text: &str, pattern: &str, error: &FileError) -> Result<Came, String>
     }
 }
 
-/// Looks for a defect in so many texts. Returns the first one with what is wrong, else how many
+/// Looks for a defect in this many texts. Returns the first one with what is wrong, else how many
 /// ran.
 pub(crate) fn search(
     seed: u64,

@@ -143,8 +143,8 @@ fn becomes(pid: u32, program: &Path, pipe: &impl AsFd) -> bool {
     own.is_some() && number(Path::new(&format!("/proc/{pid}/exe"))) == own
 }
 
-/// `systemd-run`, where this user has a service manager that starts a scope: a control group beside
-/// that of the session.
+/// `systemd-run`, where this user has a service manager that starts a scope: a control group of its
+/// own, next to that of the session.
 fn systemd_run() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
     let is_own =

@@ -16,7 +16,7 @@ pub(crate) enum Before {
 impl Before {
     pub(crate) const ALL: [Self; 2] = [Self::Computes, Self::Sleeps];
 
-    /// Does that for so long.
+    /// Does that for this time.
     pub(crate) fn pass(self, time: Duration) {
         match self {
             Self::Sleeps => std::thread::sleep(time),

@@ -10,7 +10,7 @@ use platform::clock::monotonic_ns;
 
 use super::Before;
 
-/// Times of one work, done for so long.
+/// Times of one work, repeated for this time.
 pub(super) fn work(time: Duration) -> String {
     let begin = monotonic_ns();
     let mut times = Vec::new();

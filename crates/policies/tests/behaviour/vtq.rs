@@ -220,7 +220,7 @@ fn most_lag(sizes: &[u32], processors: u32, masters: bool, steps: usize) -> f64 
 #[test]
 fn long_gangs_of_small_requests_put_nobody_ahead_by_more_than_a_quantum() {
     // A request of 1 makes its gang last for 500 ms. Were all the other processors one
-    // application's for so long, others would lag by 2.4 quanta of the machine in the end; the
+    // application's for that long, others would lag by 2.4 quanta of the machine in the end; the
     // share of each is just below one processor.
     let sizes = [1, 9, 26, 29, 33, 26, 35, 38, 34, 6, 26, 25, 33, 8, 30, 22, 26, 26, 29, 32, 31, 5];
     // Requests of one to twelve times the equal share, one of them just above it; in gangs of one
