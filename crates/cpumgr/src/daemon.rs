@@ -191,10 +191,10 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     if options.system {
         instance.open_to_everybody()?;
     }
-    // With the socket: no other manager of this one has attached processes now.
+    // The socket is claimed: no other manager on it has attached processes now.
     let left = masks::put_back(&options.socket, &Linux);
     let inherited = settings::left_at(&options.socket);
-    // As above: no other manager of this one has fences now.
+    // As above: no other manager on this socket has fences now.
     let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
         Some(path) => {

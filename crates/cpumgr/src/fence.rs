@@ -185,7 +185,7 @@ impl Fences {
         make(&group)?;
         let mut fence = Fence { group, home, cpus: cpus.clone(), masks: Vec::new() };
         let closed = self.close(kernel, &mut fence, pid, threads);
-        // The number of a process that ended belongs to the process that is in there now.
+        // The process may have ended, and the one that is in there now may only have its number.
         if closed.is_err() || !threads.has(Tid(pid.0)) {
             fence.lift(kernel, threads);
             closed?;

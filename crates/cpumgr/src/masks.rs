@@ -9,8 +9,9 @@
 //!    ([`put_back`]), by the rule of a process that is let go: a thread that has the mask that the
 //!    manager gave it gets its own, one that was made since and has such a mask gets the initial
 //!    thread's, and a thread that has another mask keeps that.
-//! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]), by itself
-//!    those that were attached by itself before: so the masks that it notes are their own.
+//! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]); those that
+//!    the last manager attached unasked count as such again. So the masks that it notes are their
+//!    own.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started, its threads by its own
