@@ -212,8 +212,8 @@ ENTRY(d_doacross_blocks, ran(), REGION {
     }
 })
 
-// Who runs what. `schedule(static, 1)` deals iteration j to thread j modulo their number; these return how many of a thousand ran
-// on another one.
+// Which thread runs which iteration. `schedule(static, 1)` deals iteration j to thread j modulo
+// their number; these return how many of a thousand iterations ran on another thread.
 static uintptr_t strays;
 
 static inline void note(uintptr_t j)

@@ -2,7 +2,7 @@
  *
  * What it stands for: iterative solvers. Three parallel loops an iteration, each a region of its own (fork, a
  * few dozen microseconds of work, join), two of them with a reduction; default-sized teams, static schedules,
- * nothing that a compiler does not generate for everybody. A runtime that loses time at forks and joins, or that
+ * nothing that a compiler does not generate for any program. A runtime that loses time at forks and joins, or that
  * waits by spinning for a thread that has no processor, shows it here.
  *
  * Matrix: row i is coupled with rows i +- each distance of `distance`, by a negative value that both rows

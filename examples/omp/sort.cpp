@@ -47,7 +47,7 @@ struct Histogram {
 
 #pragma omp declare reduction(add : Histogram : omp_out += omp_in) initializer(omp_priv = Histogram())
 
-/* A counter-based generator: value i of a round does not depend on who makes it. */
+/* A counter-based generator: value i of a round does not depend on the thread that makes it. */
 std::uint32_t random_value(std::uint64_t round, std::uint64_t i) {
     std::uint64_t x = (round << 40) ^ (i + 1) * 0x9e3779b97f4a7c15ULL;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;

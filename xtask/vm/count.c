@@ -2,8 +2,8 @@
 // instructions. A plugin for QEMU's TCG: `-plugin count.so,out=FILE`.
 //
 // Marks: the program executes `nopl "REGN"(%rax)` between two regions, and `nopl "PHAS"(%rax)` to begin a new phase: long
-// no-operations whose displacement is the word. No compiler emits them; `xchg %rbx,%rbx`, which looks as idle, stands
-// behind each `cpuid` of a Rust program. What happens between two region marks of a phase is one sample. For each phase a
+// no-operations whose displacement is the word. No compiler emits them; `xchg %rbx,%rbx`, which looks as idle, follows
+// each `cpuid` of a Rust program. What happens between two region marks of a phase is one sample. For each phase a
 // line of FILE has the number of samples and the least, median and greatest of each column below.
 //
 // Only user mode counts: the addresses of the lower half. The model of the caches: each processor has one of its own,
@@ -48,7 +48,7 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
 enum { PROCESSORS = 64, LINE = 64, LINES = 1 << 20, PHASES = 256, SAMPLES = 4096 };
 
-// A line: who holds it, and whether two processors ever did. `key` is its number plus 1; 0 is a free place.
+// A line: which processors hold it, and whether two ever did. `key` is its number plus 1; 0 is a free place.
 struct line {
     _Atomic uint64_t key;
     _Atomic uint64_t holders;

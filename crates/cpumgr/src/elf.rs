@@ -1,6 +1,6 @@
 //! What an ELF file says of itself: only its headers, its dynamic section and, where it is asked
-//! for, its constants are read, as much of them as a budget allows, however large the file is and
-//! whatever it claims.
+//! for, its constants are read, as much of them as a budget allows, independent of the file's size
+//! and of what it claims.
 //!
 //! # Invariants
 //! - E1 Opening never waits: only regular files are opened, and what stands at a path is found out

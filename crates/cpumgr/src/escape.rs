@@ -19,9 +19,9 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
-/// A terminal shows it and does nothing else: no control character, none that turns or hides what
-/// stands beside it (bidirectional and other format characters), no blank but the usual one, none
-/// that means nothing (unassigned, for private use).
+/// A terminal shows it and does nothing else. It is no control character, no character that turns
+/// or hides its neighbours (bidirectional and other format characters), no blank but the usual one,
+/// and no character without a meaning (unassigned, for private use).
 fn is_readable(c: char) -> bool {
     // What the standard library would not escape in a text for debugging; after a letter, so that
     // an accent counts.

@@ -1,17 +1,17 @@
 //! The policy in force, and what decides in its place when it panics.
 //!
 //! # Protocol
-//! 1. Each call into a policy goes through [`Guarded`], its making, its leaving and the reading of
-//!    its parameters included.
+//! 1. Each call into a policy goes through [`Guarded`], also when the policy is made, dropped, or
+//!    asked for its parameters.
 //! 2. A policy that panics is never asked again: what it knows may be half written. From that call
-//!    on, which it is answered for, too, `equip` decides (equal shares), until a policy is set, the
-//!    same one anew or another.
-//! 3. The log and `status` say which policy that was, in what it panicked, and what it said
+//!    on `equip` (equal shares) decides; it also answers that call. This lasts until a policy is
+//!    set, the same one anew or another.
+//! 3. The log and `status` say which policy panicked, in which call, and with which message
 //!    ([`Guarded::failure`]).
 //!
 //! # Invariants
-//! - G1 No panic of a policy leaves this file: the books, the masks and what programs read are not
-//!   of its making.
+//! - G1 No panic of a policy leaves this file: a policy that panics leaves the books, the masks and
+//!   what programs read as they are.
 //!
 //! # Not here
 //! Policies that break the rules of decisions: `ledger`. Policies that never answer, and programs
@@ -38,7 +38,7 @@ const SOONEST: Nanos = 1_000_000;
 pub struct Guarded {
     /// `None` only while it is dropped.
     policy: Option<Box<dyn Policy>>,
-    /// What it calls itself, asked for once.
+    /// Its name, asked for once.
     name: &'static str,
     /// The call in which it panicked, and what it said.
     failure: OnceCell<String>,

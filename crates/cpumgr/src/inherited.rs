@@ -1,6 +1,6 @@
-//! What this process inherited, and `run` passes on: a Rust program ignores SIGPIPE from its first
-//! moment, and what it becomes by exec would have the default, whatever its starter wanted
-//! (services of systemd ignore it unless they say otherwise).
+//! What this process inherited, and `run` passes on: whether SIGPIPE is ignored. A Rust program
+//! ignores it from its first moment, and gives a program that it becomes by exec the default,
+//! whatever its starter wanted (services of systemd ignore it unless they say otherwise).
 //!
 //! # Orderings
 //! `IGNORED` is written before `main`, by the only thread.

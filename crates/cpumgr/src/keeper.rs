@@ -4,9 +4,8 @@
 //! # Invariants
 //! - K1 A copy that was not written is replaced by the next one; the last one is written at the
 //!   end.
-//! - K2 Copies are written [`PAUSE`] apart, and twice as far each time while there is another one
-//!   whenever a pause ends, up to
-//!   [`LONGEST`]: programs that come and go by the thousand cost a few writes.
+//! - K2 Copies are written [`PAUSE`] apart. While another copy waits at the end of each pause, the
+//!   pause doubles, up to [`LONGEST`]: programs that come and go by the thousand cost a few writes.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -66,12 +65,12 @@ impl<T: Send + 'static> Keeper<T> {
         Ok(Self { desk, writer: Some(writer) })
     }
 
-    /// This is how things are now. Never waits for the disk.
+    /// Leaves the present state. Never waits for the disk.
     pub(crate) fn keep(&self, copy: T) {
         change(&self.desk, |desk| desk.next = Some(copy));
     }
 
-    /// Ends without writing what was left last: the path may be another's by now.
+    /// Ends without writing what was left last: the path may be another manager's by now.
     pub(crate) fn abandon(self) {
         change(&self.desk, |desk| desk.next = None);
     }
@@ -113,7 +112,7 @@ fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T)) {
     }
 }
 
-/// Puts a file with these contents in the place of the one at `path`: a reader finds a whole one.
+/// Replaces the file at `path` by one with these contents: a reader always finds a whole file.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let new = beginning(path);
     let flags = OFlag::O_NOFOLLOW.bits();

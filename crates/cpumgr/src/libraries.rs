@@ -1,8 +1,8 @@
 //! Which OpenMP libraries a process has mapped, and which of them is ours.
 //!
-//! What a process maps is what a stranger chose. Names come from `/proc/PID/maps`; whether a
-//! library is ours says the file that is really mapped (`/proc/PID/map_files`, where that is
-//! permitted), or the one at the same path if it is the same inode.
+//! The process chose what it maps, so nothing there is trusted. Names come from `/proc/PID/maps`.
+//! Whether a library is ours is read from the file that is really mapped (`/proc/PID/map_files`,
+//! where that is permitted), or from the one at the same path if it is the same inode.
 //!
 //! # Invariants
 //! - L1 Nothing here waits for a program: no pipe, no device, and nothing of a file system that a

@@ -38,7 +38,7 @@ impl Weight {
     }
 }
 
-/// The weight that is written so.
+/// The weight that this text means.
 pub fn weight(text: &str) -> Option<Weight> {
     let thousandths = (text.parse::<f64>().ok()? * 1000.0).round();
     // In range a cast is exact; out of it, and for what is no number, it saturates and is refused.

@@ -1,4 +1,4 @@
-//! Which processors are managed, and how they lie.
+//! Which processors are managed, and their topology.
 
 use arena::grant::MAX_CPUS;
 use arena::message::Narrow;

@@ -1,12 +1,12 @@
-//! What the scheduler thread waits for: descriptors, one timer, signals, files that go.
+//! What the scheduler thread waits for: descriptors, one timer, signals, files that disappear.
 //!
 //! # Signals
-//! The end is one end, in which the socket file goes: SIGTERM, SIGINT, SIGQUIT, SIGXCPU (its limit
-//! of processor time), and SIGHUP where the manager has a terminal, which has gone then. Without a
-//! terminal SIGHUP is kept for services that are told to read their configuration anew: there is
-//! none, and nothing happens. No other signal that can be caught, and does not tell of a defect or
-//! stop the process, does anything: SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGIO, those of real
-//! time...
+//! These signals end the manager, in the one way in which the socket file is removed: SIGTERM,
+//! SIGINT, SIGQUIT, SIGXCPU (its limit of processor time), and SIGHUP where the manager has a
+//! terminal, which has gone then. Without a terminal SIGHUP tells a service to read its
+//! configuration anew; the manager has none, and nothing happens. Other signals do nothing if they
+//! can be caught and neither tell of a defect nor stop the process: SIGUSR1, SIGUSR2, SIGALRM,
+//! SIGPIPE, SIGIO, those of real time...
 
 use std::os::fd::AsFd;
 use std::path::Path;

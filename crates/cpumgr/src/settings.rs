@@ -4,9 +4,9 @@
 //! # Protocol
 //! 1. The manager writes at its beginning and after each change (`keeper`).
 //! 2. A clean end forgets: an end by a signal removes the file, as does idleness, unless the file
-//!    was a killed manager's before: that its settings are over was not decided. A kill, and the
-//!    loss of the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle
-//!    manager, but what they hand on the next one's idleness forgets.
+//!    was a killed manager's before: no user decided to drop its settings. A kill, and the loss of
+//!    the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle manager,
+//!    but an idle end of the next manager forgets what they hand on.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from
 //!    it, unless its own options say otherwise. A program that ran counts as running until it ends
 //!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be.

@@ -1,6 +1,7 @@
-/* D15: a program that asks omp_get_max_threads() and deals its work out by the answer gets so many threads, though the
- * manager grants fewer processors; a region that nobody asked about follows the grant. With OMP_NUM_THREADS=2 and a grant
- * of one processor it prints "1 2 1 2". */
+/* D15: a program that asks omp_get_max_threads() and deals its work out by the answer gets that
+ * number of threads, though the manager grants fewer processors. A region whose size the program did
+ * not ask for follows the grant. With OMP_NUM_THREADS=2 and a grant of one processor it prints
+ * "1 2 1 2". */
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdio.h>

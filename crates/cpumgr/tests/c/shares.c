@@ -1,7 +1,8 @@
 /*
- * shares PERCENT [ITERATIONS]: a program of which so much is serial. Without ITERATIONS it works by the clock: what it works
- * for, it sleeps for, so that what else runs on the machine hardly matters; it iterates until it is killed, after it has said
- * that it runs. With them it computes, so many iterations, and prints the seconds of the whole.
+ * shares PERCENT [ITERATIONS]: a program of which PERCENT is serial. Without ITERATIONS it works by
+ * the clock: it sleeps for the time of its work, so that other load on the machine hardly matters;
+ * it says that it runs, and iterates until it is killed. With ITERATIONS it computes for that number
+ * of iterations, and prints the seconds of the whole.
  */
 #include <errno.h>
 #include <omp.h>
