@@ -2,8 +2,8 @@
 //! a place where the program's thread may be cancelled.
 //!
 //! A region or barrier may stand between a program's failing call and its look at `errno`, and the
-//! library reads files now and then. It is no cancellation point in the original, and a thread that
-//! is cancelled while it reads one would leave the engine in mid-operation.
+//! library reads files now and then. A region is no cancellation point in the original, and a
+//! thread that is cancelled during such a read would leave the engine in mid-operation.
 
 use std::marker::PhantomData;
 

@@ -7,7 +7,6 @@
 //! D2  No application has more than it wants.
 //! D3  Processors of their own add up to at most P. While masters share, at least one processor is
 //!     left for them.
-//! D4  A shared allocation is exactly one processor, and only exists with `master_always`; with it
 //! D4  A shared allocation is exactly one processor, and only exists with `master_always`. With
 //!     `master_always` every application has at least one processor, its own or a shared one (as
 //!     long as the machine has any). D3 and D4 do not hold for an [`unbound`](Decision::unbound)

@@ -2,8 +2,8 @@
 //! a row per quantum.
 //!
 //! # Rule
-//! An application goes into the first row, from the running one on, in which its whole request is
-//! left, or opens a new row. At the end of a quantum the next row runs.
+//! An application goes into the first row, from the running one on, that has room for its whole
+//! request, or opens a new row. At the end of a quantum the next row runs.
 //!
 //! # Decisions
 //! - A request beyond the machine counts as the whole machine.

@@ -41,7 +41,7 @@ impl Needs {
 /// ```
 /// use policies::{Allocation, AppId, AppView, Cause, Decision, Policy, Snapshot};
 ///
-/// /// Whoever came first has all that it wants.
+/// /// The application that came first has all that it wants.
 /// struct FirstComeAll;
 ///
 /// impl Policy for FirstComeAll {
@@ -50,7 +50,7 @@ impl Needs {
 ///     }
 ///
 ///     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
-///         // Everybody keeps its master as long as there are processors for that.
+///         // Every application keeps its master as long as there are processors for that.
 ///         let mut free = snapshot.processors.saturating_sub(snapshot.apps.len() as u32);
 ///         let mut masters = snapshot.processors;
 ///         let mut own = |app: &AppView| {
@@ -111,13 +111,13 @@ pub trait Policy: Send {
     /// Whether [`decide`](Policy::decide) answers the same at the end of each quantum for as long
     /// as applications want the same and the machine is the same, whatever time it is, whatever
     /// they have and have received, when every application keeps its master
-    /// ([`Snapshot::master_always`]). A manager need not ask it then before something happens. As
-    /// it stands: no.
+    /// ([`Snapshot::master_always`]). A manager need not ask it then before something happens. By
+    /// default: no.
     fn is_timeless(&self) -> bool {
         false
     }
 
-    /// Its parameters as they are now. As it stands it has none.
+    /// Its parameters as they are now. By default it has none.
     fn parameters(&self) -> Vec<Parameter> {
         Vec::new()
     }

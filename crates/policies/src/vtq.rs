@@ -39,11 +39,12 @@
 //!
 //! # No application starves
 //! An application that had much on credit, or whose count jumped, does not run until the level has
-//! passed it. Some applications have been without processors of their own for n x L when a gang
-//! ends (n: the number of applications that take turns; L: the longest gang, at least a quantum).
-//! Each of these is forgiven what it has above the level and leads the next gang, the one that has
-//! waited longest first. Each gang lasts at most L and serves one of them, and none that comes
-//! later stands before them. So whatever requests do, no application waits for more than 2 n x L.
+//! passed it. When a gang ends, some applications may have been without processors of their own for
+//! n x L (n: the number of applications that take turns; L: the longest gang, at least a quantum).
+//! These are forgiven what they have above the level, and come first in the next gang, in the order
+//! of how long they have waited. Each gang lasts at most L and serves one of them, and none that
+//! comes later stands before them. So whatever requests do, no application waits for more than 2 n
+//! x L.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -6,8 +6,8 @@
 //! 2. One of each line after the other comes in, as far as there is room, room for one more of that
 //!    user, and that user owes nothing (`costs`). A client that came while its user owed, and hung
 //!    up meanwhile, is let go and costs nothing.
-//! 3. Where no other connection may wait, the longest line loses the one that came last: its user's
-//!    affair.
+//! 3. Where no other connection may wait, the longest line loses the one that came last: only that
+//!    line's user is affected.
 //!
 //! # Invariants
 //! - O1 A user that connects as often as it can, and says nothing, delays its own programs (D10):

@@ -13,7 +13,6 @@
 //! The applications get one processor each in turn, until none finds anything. What is then still
 //! lacking cannot be had: all that can be reached belongs to applications that stay inside sets,
 //! too, and that have at most one processor more.
-//! than one processor more.
 //!
 //! # Cost
 //! Nothing without such applications. A chain is O(applications x P), and there are few: as many as
