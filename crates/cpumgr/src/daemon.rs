@@ -134,7 +134,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// error. `ready` is called when it answers. Call it from the only thread.
 ///
 /// # Errors
-/// Whatever keeps it from starting.
+/// Anything that keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     let is_left = options.policy.is_some()
         && settings::left_at(&options.socket).is_some_and(|left| left.restarted);

@@ -9,26 +9,27 @@
 //!
 //! # Rule
 //! 1. The kernel counts for each thread how long it ran and how long it *waited* for a processor.
-//!    On a processor that one program holds alone, what the thread that is meant to run there
-//!    waited is the stranger's share, without what the program's other threads ran: members without
-//!    a processor of their own, and threads that are none of the engine's. The initial thread
-//!    counts as the master, and one processor of what other threads run, where it does not run
-//!    itself.
-//! 2. A share that is worth it (`worth`), [`CONTENDED`] or more, makes a suspect, a second window
+//!    On a processor that one program holds alone, the stranger's share is what the thread that is
+//!    meant to run there waited, less what the program's other threads ran. Those are members
+//!    without a processor of their own, and threads that are none of the engine's. The initial
+//!    thread counts as the master, and where it does not run itself, so does one processor of what
+//!    other threads run.
+//! 2. A share that is worth it (`worth`), [`CONTENDED`] or more, makes a suspect. A second window
 //!    with as much, in which the processor was busy, decides. Where a program comes or threads
-//!    begin it is decided sooner, since a team of two stands still for most of the time until a
-//!    hog's processor is left to it: by [`CERTAIN`] waiting in the last [`TICKS`], or since the
-//!    thread began, on a processor that was busy. (The kernel counts a wait when it ends, and turns
-//!    are of 4 ms: short windows one by one would see one in every second. Less than two turns may
-//!    be the program's own threads, which the kernel packs on one processor when they begin; the
-//!    time before says that others ran, not where.) Of several processors the most contended is
-//!    left first.
+//!    begin the decision is made sooner, since a team of two stands still for most of the time
+//!    until a hog's processor is left to it: by [`CERTAIN`] waiting in the last [`TICKS`], or since
+//!    the thread began, on a processor that was busy. (The kernel counts a wait when it ends, and
+//!    turns are of 4 ms: short windows one by one would see one in every second. Less than two
+//!    turns may be the program's own threads, which the kernel packs on one processor when they
+//!    begin; the time before says that others ran, not where.) Of several processors the most
+//!    contended is left first.
 //! 3. What was left comes back when no stranger uses it: its own busy time, or that of the whole
-//!    machine without what the programs ran, is below [`CALM`] for a time of patience, which
-//!    doubles each time that the stranger was back at once. It comes back, too, when its stranger
+//!    machine without what the programs ran, is below [`CALM`] for a time of patience. That time
+//!    doubles whenever the stranger was back at once. A processor also comes back when its stranger
 //!    uses so little of it that a team loses less by waiting for the stranger than by having one
 //!    processor less (`worth`): one of two is left only to a stranger that uses most of it. Then
 //!    the stranger is known to work in a rhythm: from then on what it takes in [`RHYTHM`] decides,
+//!    and not its next turn, until it has gone.
 //!    and not its next turn, until it has gone.
 //! 4. Two managers that leave the same processor to each other would come back at once, too:
 //!    patience has a part that each draws for itself.
@@ -36,10 +37,10 @@
 //!    share another.
 //!
 //! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise
-//! there is one in [`PERIOD`]: one small file for each processor that is held, and never more than
-//! a two-hundredth of the manager's time; a twentieth in the few windows after an arrival, since a
-//! look takes a third of a millisecond where memory is cold. Processes of lower priority (`nice`)
-//! make no program wait, and are no strangers.
+//! there is one in [`PERIOD`]. A look reads one small file for each processor that is held. Looks
+//! never take more than a two-hundredth of the manager's time, or a twentieth in the few windows
+//! after an arrival, since a look takes a third of a millisecond where memory is cold. Processes of
+//! lower priority (`nice`) make no program wait, and are no strangers.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.

@@ -30,7 +30,7 @@ pub enum MachineError {
     NotAllowed {
         /// What was asked.
         asked: CpuSet,
-        /// What of it is not to be had.
+        /// The part of it that is not available.
         missing: CpuSet,
         /// What is.
         allowed: CpuSet,
@@ -112,7 +112,7 @@ pub fn widen() {
 /// cgroup's quota covers.
 ///
 /// # Errors
-/// When the system cannot be asked, or a named processor is not to be had.
+/// When the system cannot be asked, or a named processor is not available.
 pub fn managed(named: Option<&CpuSet>) -> Result<(Machine, CpuSet), MachineError> {
     let mask = affinity::affinity(None)?;
     let topology = Topology::read()?;

@@ -18,8 +18,8 @@
 //!   directory (`threads`).
 //!
 //! # Not here
-//! A manager that is killed before the copy of its last pass is written leaves what that pass bound
-//! as it is. Announced programs, and weights: `settings`.
+//! What the last pass bound stays bound if the manager is killed before the copy of that pass is
+//! written. Announced programs, and weights: `settings`.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,20 +1,23 @@
 //! Processors that were taken from a program: asked for, and after the grace squeezed out of it.
 //!
 //! # Protocol
-//! 1. *Ask*: the grant says fewer processors, `asked` how many shall be left, and the virtual
-//!    processors that have none any more read `Asked`. The processors are the others' at once:
-//!    until the grace is over both may run there.
+//! 1. *Ask*: the grant names fewer processors, `asked` says how many shall be left, and the virtual
+//!    processors that have none any more read `Asked`. The processors belong to other programs at
+//!    once: until the grace is over both may run there.
 //! 2. A virtual processor that reaches a safe point stops there, or binds itself to what its
 //!    program keeps.
-//! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual
-//!    processor, that does not sleep by the program's word, and that may still run on a processor
-//!    that was taken, is bound to the processors that the program keeps. It runs on, in turn with
-//!    the others there, until its next safe point (D1): no thread is stopped, no signal is sent.
-//! 4. When the program's processors change again a squeezed thread that has none still is bound to
-//!    all that the program keeps. One that has a processor of its own again gets the mask back that
-//!    it had, and is forgotten, if all of that is the program's now; otherwise it is bound to that
-//!    processor, and asked first, as any other thread, should it lose that. A thread that its
-//!    program bound meanwhile is the program's own affair.
+//! 3. *Squeeze*, when the grace is over. This concerns each thread that the program published as a
+//!    virtual processor, that does not sleep according to the program, and that may still run on a
+//!    processor that was taken. It is bound to the processors that the program keeps, and runs on
+//!    in turn with the others there until its next safe point (D1): no thread is stopped, no signal
+//!    is sent.
+//! 4. When the program's processors change again, a squeezed thread that still has none is bound to
+//!    all that the program keeps. One that has a processor of its own again gets back the mask that
+//!    it had, and is forgotten, if all of that mask is the program's now. Otherwise it is bound to
+//!    that processor, and asked first, as any other thread, if it loses that. A thread that its
+//!    program bound meanwhile is left alone.
+//! 5. *Second look*, a grace after a squeeze and then once a quantum: a squeezed thread that may
+//!    run on a processor that its program lost shows that the program does not obey (`fence`).
 //!
 //! # Invariants
 //! - Q1 Only threads of the program are touched (`threads`), and of these only published ones:

@@ -1,7 +1,6 @@
 //! `cpumgr run`: becomes a program that finds a manager and the drop-in OpenMP library.
 //!
-//! Whatever is missing, the program runs: without a manager, without the library, with a warning
-//! each.
+//! The program runs also without a manager or without the library, with a warning for each.
 
 use std::collections::BTreeMap;
 use std::env;

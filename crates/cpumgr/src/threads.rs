@@ -1,5 +1,5 @@
-//! The threads of one process, by descriptors that never mean another process: reading and setting
-//! their masks.
+//! The threads of one process, by a descriptor that never means another process: reading and
+//! setting their masks.
 //!
 //! # Protocol
 //! The directory `/proc/PID/task` is opened while the process is known to live (its pidfd says so

@@ -7,10 +7,10 @@
 //! a full disk; the next line that fits says how many (`lost`).
 //!
 //! # Rotation
-//! A file that would grow beyond its bound becomes FILE.1, in place of the one before. The next one
-//! begins with `continued`, which is as `start` and says how many lines went with the old FILE.1
-//! (`gone`), and with the last allocation of each program that is there, so that each file can be
-//! read for itself.
+//! A file that would grow beyond its bound becomes FILE.1, in place of the one before. The next
+//! file begins with `continued`, which is as `start` and says how many lines were lost with the old
+//! FILE.1 (`gone`), and with the last allocation of each program that is there, so that each file
+//! can be read for itself.
 //!
 //! # Whose file it may be
 //! A new one, or this user's own regular file with one name, which is emptied. What a link leads

@@ -40,8 +40,9 @@ pub(super) struct Client {
     others: Others,
     /// Another connection needs the room.
     leave: Rc<Notify>,
-    /// Whatever it says, this is the answer. (Said before it has spoken, it would be lost: closing
-    /// a socket with an unread message throws away what was sent, too.)
+    /// The answer to its first message, whatever that is. (An answer that is sent before the
+    /// message would be lost: closing a socket with an unread message throws away what was sent,
+    /// too.)
     refusal: Option<String>,
     bucket: Bucket,
     /// What its user costs.
