@@ -34,7 +34,7 @@ impl Distance {
 pub(crate) struct Label {
     /// What was done: a case and whether it was bound, or a number of copies.
     pub(crate) group: String,
-    /// Who did it: an engine or a runtime.
+    /// The engine or the runtime.
     pub(crate) engine: String,
     /// `None` where it does not matter.
     pub(crate) distance: Option<Distance>,
