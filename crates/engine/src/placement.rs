@@ -4,27 +4,27 @@
 //! ([`Config::bind`](crate::Config)). A worker has one [`Station`](station::Station): whatever else
 //! wants it somewhere asks that one, and the worker itself, around what it starts, says so there.
 //!
-//! # Who puts a worker where
-//! | who | when | what it asks of the station | the worker is then |
+//! # What puts a worker where
+//! | by | when | what it asks of the station | the worker is then |
 //! |---|---|---|---|
-//! | its creator | before anybody can supply or bind it | `begin` | on its home until it runs |
-//! | whoever wakes it | it sleeps, and is not bound | `place`; `displace` if it was awake | on its home until it runs |
+//! | its creator | before others can supply or bind it | `begin` | on its home until it runs |
+//! | its waker | it sleeps, and is not bound | `place`; `displace` if it was awake | on its home until it runs |
 //! | the worker | before it runs work | `settle` | where the program may run |
 //! | its master | the worker gets another home | `lodge`; `move_to` if it is to go there at once | as before; there for a moment, not held |
-//! | the program's own wish, or its sizer's processors | a team is made ready | `bind` | there, until somebody binds it elsewhere |
+//! | the program's own wish, or its sizer's processors | a team is made ready | `bind` | there, until it is bound elsewhere |
 //! | the worker at a safe point, or its master while it sleeps | the grant has another epoch than the station follows | `follow` | where the grant puts its seat |
 //! | a master that has it as another thread of its teams than before | no region is open | `take_seat` | as before; it follows at its next look |
 //! | a thread that waits, for a worker whose processor was taken | once in an epoch | `help_onto` | on the helper's processor until its next look |
 //! | the watcher of a manager that died; a master that ends | any time; it has no work | `release` | where the program may run |
-//! | the worker, around what starts threads or programs | any time | `hold`, then `lose_place` | where the program may run, and nobody puts it |
+//! | the worker, around what starts threads or programs | any time | `hold`, then `lose_place` | where the program may run, and nothing puts it |
 //!
 //! # The states
 //! Two words, and each has a protocol of its own that is proven by models:
 //! - [`berth`]: whether the worker is *put* on its home until it runs, is bound, or *held*. It
-//!   keeps hints (wakers) and bindings apart: whoever binds has the last word over whoever puts.
-//! - [`following`]: the epoch of the grant by which it was bound, or that nobody knows where it is.
-//!   It orders those that bind: whoever is not the worker, or its master while it sleeps, leaves
-//!   "nobody knows" behind, so that the worker looks once more.
+//!   keeps hints (wakers) and bindings apart: a binding has the last word over a hint.
+//! - [`following`]: the epoch of the grant by which it was bound, or that its place is unknown.
+//!   It orders those that bind: any thread but the worker, or its master while it sleeps, says that
+//!   the place is unknown, so that the worker looks once more.
 //!
 //! Under both stands a lock, that of the kernel thread's handle. Those that bind wait for it; those
 //! that only hint go on without where it is taken.
@@ -33,12 +33,12 @@
 //! Its home and its seat are its master's, and all else stays with the worker. So the next master
 //! (one that takes it from the pool, borrows it, or leads a group) calls `lodge` or `take_seat`
 //! before it supplies the worker, and the last one calls `release` where it leaves the worker bound
-//! and nobody follows it. A master that borrows for one region does the same two things.
+//! and no grant is followed. A master that borrows for one region does the same two things.
 //!
 //! # Where the homes are
 //! [`home`] says which processor a home is; masters whose teams have more threads than processors
 //! find out in [`beyond`] whether they are several at the same time, on which it depends.
-//! [`nearness`] tells from homes and bindings who is near whom.
+//! [`nearness`] tells from homes and bindings which members are near each other.
 //!
 //! A soft placement stays, also where a worker had to wait on its home: given up for a while after
 //! such waits it was packed on its master's processor instead, and an empty region beside other

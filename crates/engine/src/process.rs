@@ -8,7 +8,7 @@
 //! that number ([`Born`]). The handler that counts is there before the first state of the engine is
 //! made ([`watch_forks`]), and before that no region, and nothing else that a child could find
 //! unfinished, can have begun. In the child it then calls what modules gave it ([`at_child`]), in
-//! the order in which they came: who stands on another one's state came later.
+//! the order in which they came: what stands on another one's state came later.
 
 use platform::message::say;
 use platform::sync::CachePadded;
@@ -63,7 +63,7 @@ pub(crate) fn watch_forks() {
     if let Err(error) = platform::pthread::at_fork_child(begin_child) {
         say(format_args!("nanos: {error}; a forked child must not use parallel regions"));
     }
-    // ORDERING: Release - whoever sees it finds the handler.
+    // ORDERING: Release - a thread that sees it finds the handler.
     IS_WATCHED.store(true, Release);
 }
 

@@ -53,7 +53,7 @@ fn main(vp: &'static Vp, heir: Option<Heir>) {
             }
             continue;
         };
-        // What whoever offered it had seen supplied may have come since the looks above, and goes
+        // What its supplier had seen supplied may have come since the looks above, and goes
         // first: the offer may last until that is done (`recall`, I2). It stays in its ring until
         // it is finished.
         if vp.has_line(&progress) {
@@ -158,7 +158,7 @@ fn wait_for_news(vp: &Vp, local: &Local, progress: &Progress) -> Option<Region> 
         source().refresh();
         lingers_since.set(Some(Ticks::now()));
     };
-    // Who never spins has not been idle for long when it sleeps.
+    // A thread that never spins has not been idle for long when it sleeps.
     let spins = program().config().waiting != Waiting::Passive;
     let sleep = |look| sleep(vp, look, lingers_since.get().filter(|_| spins));
     patience::wait_by(sleep, local.waiter(), (progress.crowd, Wait::Idle), linger, look);
@@ -171,7 +171,7 @@ fn sleep(vp: &Vp, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) 
     let Some(managed) = source::managed() else {
         return bed.sleep_until(look, WAKE);
     };
-    // Who spun has had nothing to do for so long already.
+    // A thread that spun has had nothing to do for so long already.
     let (since, before) = match lingers_since {
         Some(since) => (since, Ticks::about_us(SHORT)),
         None => (Ticks::now(), 0),

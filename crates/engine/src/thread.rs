@@ -11,7 +11,7 @@
 //! virtual processors (own). Groups are cached by depth: the next inner fork of the same size is a
 //! store.
 //!
-//! # Who touches what
+//! # What touches what
 //! [`Local`]: its thread only. The lenders inside: see [`crate::protocols::lending`].
 //!
 //! # Invariants

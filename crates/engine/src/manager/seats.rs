@@ -11,7 +11,7 @@ use platform::affinity::{self, CpuSet, Tid, current_cpu};
 use platform::clock::Ticks;
 
 /// The least time between two moves of a master by itself, in us: each takes three system calls, in
-/// which who changes its mask from outside is not heard.
+/// which a change of its mask from outside is not heard.
 const SEAT_US: u64 = 1_000;
 /// The thread of a place that names none.
 const NOBODY: Tid = Tid(0);
@@ -93,7 +93,7 @@ impl Managed {
         }
     }
 
-    /// Gives `vp` seat `seat`, and who has it the seat of `vp`.
+    /// Gives `vp` seat `seat`, and the one that has it the seat of `vp`.
     fn change_seats(&self, vp: &Vp, seat: usize) {
         let occupant = pool().all().iter().copied().find(|other| other.seat() == seat);
         let before = vp.seat();
@@ -115,7 +115,7 @@ impl Managed {
         sitter.vp().is_none() && sitter.seat().get() == Some(current_cpu())
     }
 
-    /// P4: behind a turn of the others. `sat`: it was on its seat before. True when it is not any
+    /// P4: after a turn of the others. `sat`: it was on its seat before. True when it is not any
     ///     more, and went back.
     #[inline]
     pub(crate) fn sits_down_again(&self, sitter: &Sitter, sat: bool) -> bool {

@@ -14,7 +14,7 @@ pub(crate) enum Home {
     Of(usize),
     /// On the processor of its master, which wakes it.
     Beside,
-    /// So many processors behind that one in the program's mask, round and round.
+    /// So many processors after that one in the program's mask, round and round.
     Behind(usize),
 }
 
@@ -25,8 +25,9 @@ impl Home {
     ///
     /// Several masters: all processors have work. The team's are its master's and those of `lent`,
     /// which the first ones beyond share. So teams of two inside a team that has all processors
-    /// have one processor each: who waits there hands it to whom it waits for, and two changes on
-    /// each processor make a region, where teams whose members sit crosswise make twice as many.
+    /// have one processor each: a waiter there hands it to the thread that it waits for, and two
+    /// changes on each processor make a region, where teams whose members sit crosswise make twice
+    /// as many.
     ///
     /// One master: what the others of the region around sit on may be idle, and the master's is
     /// not.

@@ -1,7 +1,7 @@
 //! The station of a virtual processor: its kernel thread, the processors where that may run, and
-//! whom it follows there.
+//! what it follows there.
 //!
-//! Who may put it where, when, and what that does to the others, is told in the head of
+//! What may put it where, when, and what that does to the others, is told in the head of
 //! [`placement`](crate::placement).
 
 use crate::placement::berth::{Berth, Held};
@@ -46,7 +46,7 @@ pub(crate) struct Kernel {
 #[derive(Debug)]
 pub(crate) struct Station {
     /// The kernel thread, set by its creator, and by itself when another one takes its place.
-    /// Locked while it is used: it does not end meanwhile. Who only hints where it should run goes
+    /// Locked while it is used: it does not end meanwhile. A mere hint where it should run goes
     /// on without where it is locked ([`Station::hint`]): the holder may have no processor, or be
     /// what the caller, a handler of a signal, interrupted.
     thread: Mutex<Option<Kernel>>,
@@ -141,7 +141,7 @@ impl Station {
     /// The calling thread is the VP, and runs.
     pub(crate) fn runs(&self) -> Tid {
         let tid = affinity::current_tid();
-        // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds
+        // ORDERING: Release - pairs with `tid`: a change of its seat publishes it there, or finds
         // none and leaves that to it.
         self.tid.store(tid.0, Release);
         tid
@@ -158,7 +158,7 @@ impl Station {
         // ORDERING: Relaxed - written by the caller.
         let lodging = Home::from_word(self.lodging.load(Relaxed));
         let home = if self.berth.is_bound() { None } else { lodging.processor() };
-        // ORDERING: Relaxed - whoever wakes the VP learnt of it from the caller (V1).
+        // ORDERING: Relaxed - a waker of the VP learnt of it from the caller (V1).
         self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
     }
 
@@ -251,7 +251,7 @@ impl Station {
 
     /// As [`Station::lodge`], and goes there now if it is awake: it would stay where it is as long
     /// as its master finds it awake. Where the program bound it itself, it stays. Not where a
-    /// manager says who sits where.
+    /// manager deals the seats.
     pub(crate) fn move_to(&self, home: Home, is_awake: bool) {
         // ORDERING: Relaxed - as in `lodge`.
         let is_new = self.lodging.swap(home.to_word(), Relaxed) != home.to_word();
@@ -357,7 +357,7 @@ impl Station {
         match self.thread.try_lock() {
             Ok(own) => own.is_some(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
-            // Somebody does something to it, or makes it known just now: who binds it waits for
+            // Another thread does something to it, or makes it known just now: to bind it waits for
             // that.
             Err(TryLockError::WouldBlock) => true,
         }

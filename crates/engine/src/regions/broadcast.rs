@@ -1,5 +1,5 @@
-//! Broadcast supply as a master and its leaders use it: who follows a group's ring, and the waits
-//! for arrivals ([`crate::workers::channel`]).
+//! Broadcast supply as a master and its leaders use it: which members follow a group's ring, and
+//! the waits for arrivals ([`crate::workers::channel`]).
 
 use crate::manager::source::source;
 use crate::program::config::Supply;
@@ -89,7 +89,7 @@ impl Channel {
 }
 
 impl Attachment {
-    /// Step 3 for a leader: waits for those of its flock who take part in a region of `size`.
+    /// Step 3 for a leader: waits for those of its flock that take part in a region of `size`.
     #[inline]
     pub(crate) fn gather_flock(&self, local: &Local, size: u32, crowd: u32) {
         let flock = self.flock(size);

@@ -146,7 +146,7 @@ fn wake_sleepers(members: &[&'static Vp]) {
     sleeper::wake(&beds, WAKE);
 }
 
-/// What whoever wakes a VP does.
+/// What the waker of a VP does.
 pub(crate) const WAKE: Preparation<Rare> =
     Preparation { before: before_wake, in_vain: Rare::displace };
 

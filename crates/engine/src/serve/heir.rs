@@ -2,8 +2,8 @@
 //! keeps for each thread (thread-local storage) begins anew, and the old thread's destructors run.
 //!
 //! # Protocol
-//! 1. Who is done with the threads offers [`renew`] to the virtual processors, which have nothing
-//!    else to do.
+//! 1. A program that is done with the threads offers [`renew`] to the virtual processors, which
+//!    have nothing else to do.
 //! 2. The old thread starts its heir, which waits. It gives up the handle by which others move it
 //!    (under the lock of that, so that nobody uses the handle of a thread that ends, nor binds the
 //!    old one when the heir already has its mask), and its state; then it lets the heir go, and

@@ -15,7 +15,7 @@ thread_local! {
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
 }
 
-/// What gives a program thread's virtual processors back when it ends. Behind the destructors of
+/// What gives a program thread's virtual processors back when it ends. After the destructors of
 /// thread-locals, for these may fork; should something later fork once more, it gets a fresh state,
 /// and this is called again. `None`: the C library has no key left, and the states of threads that
 /// end are leaked.

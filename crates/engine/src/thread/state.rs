@@ -265,7 +265,7 @@ impl Local {
         self.members_at(self.depth.get(), size)
     }
 
-    /// The same one depth up, for who has just opened a region.
+    /// The same one depth up, for a master that has just opened a region.
     pub fn outer_members(&self, size: usize) -> &[&'static Vp] {
         self.members_at(self.depth.get() - 1, size)
     }

@@ -21,7 +21,7 @@ pub struct Waiter {
     limit: Cell<u64>,
     /// Those that get what it yields.
     strangers: Strangers,
-    /// Its experience as a master: who of its members really runs.
+    /// Its experience as a master: which of its members really run.
     presence: Presence,
     /// What it counts.
     counters: Cell<&'static Counters>,
@@ -99,8 +99,8 @@ impl Waiter {
         }
     }
 
-    /// Hands the processor over to whoever else wants it, in a team that takes turns. True when the
-    /// kernel took the calling thread to another one meanwhile.
+    /// Hands the processor over to any other thread that wants it, in a team that takes turns. True
+    /// when the kernel took the calling thread to another one meanwhile.
     #[inline]
     pub(crate) fn hand_over(&self) -> bool {
         let managed = source::managed_already();

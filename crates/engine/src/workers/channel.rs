@@ -11,9 +11,9 @@
 //!    the leaders.
 //!
 //! # Invariants
-//! C1  A virtual processor follows one ring. Who reserved it (L1 of [`crate::thread`]) attaches it;
+//! C1  A virtual processor follows one ring. Its master (L1 of [`crate::thread`]) attaches it;
 //!     a master that gets it back finds it at another ring and attaches it anew.
-//! C2  A ring lives as long as its master or anybody who follows it: one that lost its master stays
+//! C2  A ring lives as long as its master or any follower: one that lost its master stays
 //!     silent for ever.
 //! C3  Leaders of a team are leaders in every larger one ([`supply::leaders`]), so a change of size
 //!     attaches nobody.
@@ -114,7 +114,7 @@ impl Channel {
     }
 
     /// Step 2: publishes `region` to the members below its size. The caller then fences once and
-    /// wakes who sleeps.
+    /// wakes the sleepers.
     #[inline]
     pub(crate) fn publish(&self, region: &Region) {
         let number = self.next.get();
@@ -205,7 +205,7 @@ pub(crate) struct Attachment {
     follower: Follower,
     /// The own number in the master's teams.
     id: u32,
-    /// Who arrives through this one, ascending.
+    /// Those that arrive through this one, ascending.
     flock: Vec<Led>,
 }
 
@@ -254,7 +254,7 @@ impl Attachment {
         self.id
     }
 
-    /// Step 3 for a leader: those of its flock who take part in a region of `size`.
+    /// Step 3 for a leader: those of its flock that take part in a region of `size`.
     #[inline]
     pub(crate) fn flock(&self, size: u32) -> &[Led] {
         if self.flock.is_empty() {

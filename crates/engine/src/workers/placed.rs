@@ -23,7 +23,7 @@ impl Vp {
 
     /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as
     /// its master finds it awake. Where the program bound it itself, it stays. Not where a manager
-    /// says who sits where.
+    /// deals the seats.
     #[inline]
     pub(crate) fn move_to(&self, home: Home) {
         self.station().move_to(home, !self.may_sleep())

@@ -15,7 +15,7 @@ use std::sync::{MutexGuard, PoisonError};
 pub(crate) struct Pool {
     /// Virtual processors without a master.
     unused: Mutex<Vec<&'static Vp>>,
-    /// All virtual processors, whoever reserved them.
+    /// All virtual processors, reserved or not.
     all: Mutex<Vec<&'static Vp>>,
     /// Virtual processors created so far: their numbers.
     created: AtomicUsize,

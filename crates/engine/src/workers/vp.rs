@@ -73,7 +73,7 @@ impl Progress {
 pub(crate) struct Rare {
     /// Where the master sleeps when this VP is late.
     join: WaitPoint,
-    /// Where others sleep who offered work to this VP.
+    /// Where others sleep that offered work to this VP.
     offers: WaitPoint,
     /// The ring of `attachment`, to be compared. Writer: this VP.
     follows: AtomicPtr<TeamRing>,
@@ -154,7 +154,7 @@ impl Vp {
         let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(body);
         started.map(|handle| {
             // SAFETY: - `body` returns only when the station has another thread's handle
-            //           (`Station::succeed`), and gives this one to whoever waits for its end.
+            //           (`Station::succeed`), and gives this one to what waits for its end.
             let thread = unsafe { Pthread::of(&handle) };
             Kernel { thread, end: Some(handle) }
         })
@@ -171,7 +171,7 @@ impl Vp {
         self.rare().join.notify_all();
     }
 
-    /// The part of the work that was broadcast is done, and all who arrive through this VP have.
+    /// The part of the work that was broadcast is done, and all that arrive through this VP have.
     ///
     /// # Safety
     /// - As [`Arrival::arrive`].
@@ -209,7 +209,7 @@ impl Vp {
     /// Where captures stand in the line.
     #[inline]
     pub(crate) fn captures(&self) -> *const () {
-        // SAFETY: - nothing is read here; who reads is the master or this VP, while there is work.
+        // SAFETY: - nothing is read here; its reader is the master or this VP, while there is work.
         unsafe { self.slot.with_cargo(|cargo| cargo.cast()) }
     }
 
@@ -217,7 +217,7 @@ impl Vp {
     #[cold]
     pub fn keep_panic(&self, payload: Payload) {
         self.rare().panic.keep(payload);
-        // ORDERING: Relaxed - read behind the join of this part.
+        // ORDERING: Relaxed - read after the join of this part.
         self.rare().has_panicked.store(true, Relaxed);
     }
 
@@ -393,7 +393,7 @@ impl Vp {
         &self.rare().join
     }
 
-    /// Offers work of somebody who is not this VP's master. Returns its ticket, or `None` when too
+    /// Offers work of a thread that is not this VP's master. Returns its ticket, or `None` when too
     /// much waits already. Wakes the VP if it sleeps, but does not place it: that is its master's.
     pub(crate) fn offer(&self, offered: Offered) -> Option<u64> {
         let ticket = self.open.offer(offered)?;
@@ -440,7 +440,7 @@ impl fmt::Display for Vp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.may_sleep() { "asleep" } else { "awake" };
         let [supplied, claimed, done] = self.slot.numbers();
-        // ORDERING: Relaxed - compared by who reads the report.
+        // ORDERING: Relaxed - compared by the reader of the report.
         let ring = self.rare().follows.load(Relaxed);
         write!(
             f,
