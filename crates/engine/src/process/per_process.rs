@@ -82,3 +82,57 @@ impl<T: State> PerProcess<T> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// How many processes came before it.
+    struct Generation(usize);
+
+    impl State for Generation {
+        fn begin() -> Self {
+            Self(0)
+        }
+
+        fn in_child(&self) -> Self {
+            Self(self.0 + 1)
+        }
+    }
+
+    static GENERATION: PerProcess<Generation> = PerProcess::new(|| GENERATION.renew());
+    static UNUSED: PerProcess<Generation> = PerProcess::new(|| UNUSED.renew());
+
+    #[test]
+    fn a_child_has_state_of_its_own_made_of_its_parents() {
+        let parents = GENERATION.get();
+        // SAFETY: - the child uses what this test is about, and ends, by the alarm if it hangs.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: - takes no pointers.
+            unsafe { libc::alarm(20) };
+            let is_right = GENERATION.existing().is_some_and(|own| own.0 == 1)
+                && parents.0 == 0
+                && UNUSED.existing().is_none()
+                && UNUSED.get().0 == 0;
+            // SAFETY: - ends the child without the parent's destructors.
+            unsafe { libc::_exit(i32::from(is_right)) };
+        }
+        let mut status = 0;
+        // SAFETY: - `status` outlives the call; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 1 << 8, "0: a wrong state; {}: it hung", libc::SIGALRM);
+        assert!(ptr::eq(parents, GENERATION.get()), "the parent goes on with its own");
+    }
+
+    #[test]
+    fn threads_that_come_at_once_have_the_same_state() {
+        static SHARED: PerProcess<Generation> = PerProcess::new(|| SHARED.renew());
+        let addresses = std::thread::scope(|s| {
+            let threads: Vec<_> =
+                (0..8).map(|_| s.spawn(|| ptr::from_ref(SHARED.get()).addr())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(addresses.iter().all(|&address| address == addresses[0]));
+    }
+}
