@@ -1,7 +1,7 @@
 //! How a program follows a processor manager: who sits where, what it asks for and gives back, and
 //! whom its threads help.
 //!
-//! # Seats (`managed/seats.rs`)
+//! # Seats (`manager/seats.rs`)
 //! The manager speaks of virtual processors 0, 1, 2, ... of a program, and gives a processor to
 //! each of the first ones. *Seat* i is where it says that number i shall run. The master has seat
 //! 0; thread i of its teams has seat i (D3): a VP that was created under another number changes
@@ -37,13 +37,13 @@
 //!
 //! P1 to P3 may meet on one VP: see [`following`].
 //!
-//! # Measuring (`managed/analyzer.rs`)
+//! # Measuring (`manager/analyzer.rs`)
 //! See there.
 //!
-//! # Passing processors to other programs of a domain (`managed/air.rs`)
+//! # Passing processors to other programs of a domain (`manager/air.rs`)
 //! See there.
 //!
-//! # Asking and giving back ([`wishes`](crate::protocols::wishes)) and helping (`managed/help.rs`)
+//! # Asking and giving back ([`wishes`](crate::protocols::wishes)) and helping (`manager/help.rs`)
 //! See there.
 //!
 //! # Papers

@@ -2,7 +2,7 @@
 //!
 //! Threads of exact inner teams for which there is no processor sit beside their masters where
 //! several masters have such at the same time, and elsewhere where one has ([`Home::beyond`]):
-//! masters show each other when theirs work (`local/beyond.rs`).
+//! masters show each other when theirs work ([`beyond`](super::beyond)).
 
 use crate::program::program;
 use platform::affinity::{CpuId, current_cpu};

@@ -8,7 +8,7 @@
 //!    off the list (G2), and keeps it for its next forks, beside the number (`generation`) under
 //!    which it was lent (G3). Members that are masters of more than that, of threads without a
 //!    processor, enroll, and show each other when their regions are open: where those threads sit
-//!    depends on it (`local/beyond.rs`).
+//!    depends on it (`placement/beyond.rs`).
 //! 3. A member that finds another number than the one it keeps (G3) forgets what it borrowed under
 //!    the old one.
 //! 4. A member notes how many processors the lender's region could use with all that it forks

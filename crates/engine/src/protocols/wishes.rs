@@ -5,7 +5,7 @@
 //! A VP that looks in vain before it sleeps *lowers* the program's wish:
 //! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after
 //!   [`SHORT`] without work: the manager passes it on at once, or, in a domain, the program itself
-//!   does (`managed/air.rs`).
+//!   does (`manager/air.rs`).
 //! - W2 Where nobody does, the VP of seat 1 takes the request down to the masters after [`SERIAL`]
 //!   without work: a program that comes later finds processors that nobody uses. They stay in the
 //!   grant until somebody comes ([`Asks::request_for_now`]).
