@@ -1,7 +1,7 @@
 //! Models of the constructs of an overlap, driven by loom: several open at once on the same rings
 //! of lines, and on the same broadcast ring.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib papers::overlap::model`. Each has a
-//! twin with a planted bug that loom must find.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib papers::overlap::model`. Each
+//! has a twin with a planted bug that loom must find.
 
 use crate::papers::overlap::constructs::{Constructs, Follower, Leader, OPEN, Part};
 use engine::Member;
