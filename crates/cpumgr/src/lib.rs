@@ -2,6 +2,22 @@
 //!
 //! A manager with policies of one's own is a program of two lines around [`run()`], see
 //! `examples/custom_policy.rs`.
+//!
+//! # Modules, from the bottom up
+//! 1. `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`: small parts.
+//! 2. `keeper`, `limits`, `own_file`, `reactor`, `trust`: files, waits, and what is trusted.
+//! 3. `kernel`, `threads`: other processes' threads.
+//! 4. `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: the surroundings.
+//! 5. `api`: the door for clients.
+//! 6. `error`, `ledger`, `settings`, `trace`: faults, decisions, and what is written down.
+//! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
+//! 8. `simulate`: the simulator.
+//! 9. `cli`: the command line.
+//! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
+//! 11. `output`, `socket`: what a command shows, and which manager it asks.
+//! 12. `administration`, `status`: questions and orders to a manager.
+//! 13. `run`: programs that are started under it.
+//! 14. `command`: each command.
 
 use std::process::ExitCode;
 
