@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
 use std::ffi::OsStr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -43,11 +44,42 @@ pub(crate) fn exists(tool: &str) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
+/// A file or a folder of a test, which goes with this.
+pub(crate) struct Fresh(PathBuf);
+
 /// A name in the tests' folder that no other test uses.
-pub(crate) fn fresh(name: &str) -> PathBuf {
+pub(crate) fn fresh(name: &str) -> Fresh {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Relaxed);
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{number}-{name}", std::process::id()))
+    let name = format!("{}-{number}-{name}", std::process::id());
+    Fresh(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name))
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // It may never have been made.
+        let _ = std::fs::remove_file(&self.0).or_else(|_| std::fs::remove_dir_all(&self.0));
+    }
+}
+
+impl Deref for Fresh {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<OsStr> for Fresh {
+    fn as_ref(&self) -> &OsStr {
+        self.0.as_os_str()
+    }
+}
+
+impl AsRef<Path> for Fresh {
+    fn as_ref(&self) -> &Path {
+        self
+    }
 }
 
 pub(crate) fn must_succeed(command: &mut Command) -> Output {
@@ -57,12 +89,12 @@ pub(crate) fn must_succeed(command: &mut Command) -> Output {
 }
 
 /// Compiles `name`.c against the compiler's own OpenMP.
-pub(crate) fn compile(name: &str, options: &[&str]) -> PathBuf {
+pub(crate) fn compile(name: &str, options: &[&str]) -> Fresh {
     compile_by("gcc", &sources().join(format!("{name}.c")), options)
 }
 
 /// Compiles `source` by this compiler against its own OpenMP.
-pub(crate) fn compile_by(compiler: &str, source: &Path, options: &[&str]) -> PathBuf {
+pub(crate) fn compile_by(compiler: &str, source: &Path, options: &[&str]) -> Fresh {
     let program = fresh(&source.file_stem().unwrap().to_string_lossy());
     must_succeed(
         Command::new(compiler)
@@ -111,15 +143,21 @@ pub(crate) fn finish(mut command: Command) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// What a program said on stdout and stderr.
+pub(crate) fn said(output: &Output) -> (String, String) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
 /// Runs a program that must end well and say "ok" and nothing else.
 pub(crate) fn must_be_ok(command: Command) {
     let shown = format!("{command:?}");
-    let output = finish(command);
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(
-        output.status.success() && out == "ok\n" && err.is_empty(),
-        "{shown}: {}\n{out}{err}",
-        output.status
-    );
+    must_say(&finish(command), "ok\n", &shown);
+}
+
+/// The program must have ended well and said this and nothing else.
+pub(crate) fn must_say(output: &Output, expected: &str, shown: &str) {
+    let (out, err) = said(output);
+    let is_well = output.status.success() && out == expected && err.is_empty();
+    assert!(is_well, "{shown}: {}\n{out}{err}", output.status);
 }

@@ -78,7 +78,7 @@ fn of_variable(frame: &Frame) -> Schedule {
     frame.icvs().schedule
 }
 
-/// Defines an entry point for a region that begins with a loop: what it takes behind the loop's
+/// Defines an entry point for a region that begins with a loop: what it takes after the loop's
 /// bounds, how the region is begun, and the loop's schedule.
 macro_rules! parallel_loop {
     ($name:ident($($last:ident: $type:ty),*), $begin:ident($flags:expr), $schedule:expr) => {

@@ -1,0 +1,106 @@
+//! What the environment's variables set, and what is said of wrong ones.
+
+use crate::Subject;
+
+#[test]
+fn the_environment_sets_the_control_variables() {
+    let Some(subject) = Subject::new("settings", &[]) else { return };
+    for (variables, expected) in [
+        (&[("OMP_NUM_THREADS", "3")][..], "threads=3 members=3 dynamic=0"),
+        (&[("OMP_NUM_THREADS", "3,2")], "levels=255"),
+        (&[("OMP_NUM_THREADS", "8"), ("OMP_THREAD_LIMIT", "3")], "threads=8 members=3"),
+        (&[("OMP_SCHEDULE", "guided,4")], "schedule=3,4"),
+        (&[("OMP_SCHEDULE", "static")], "schedule=80000001,0"),
+        (&[("OMP_NESTED", "true")], "levels=255"),
+        (&[("OMP_MAX_ACTIVE_LEVELS", "7")], "levels=7"),
+        (&[("OMP_CANCELLATION", "true")], "cancel=1"),
+        (&[("OMP_DYNAMIC", "true")], "dynamic=1"),
+        (&[("OMP_PROC_BIND", "spread")], "bind=4"),
+    ] {
+        let (out, err) = subject.says(variables);
+        assert!(out.contains(expected) && err.is_empty(), "{variables:?}: {out}{err}");
+    }
+}
+
+#[test]
+fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
+    let Some(subject) = Subject::new("settings", &[]) else { return };
+    let (default, quiet) = subject.says(&[]);
+    assert_eq!(quiet, "");
+    for (name, value) in [
+        ("OMP_NUM_THREADS", "garbage"),
+        ("OMP_NUM_THREADS", "0"),
+        ("OMP_NUM_THREADS", "99999999999"),
+        ("OMP_MAX_TASK_PRIORITY", "2147483648"),
+        ("OMP_DEFAULT_DEVICE", "-1"),
+        ("OMP_SCHEDULE", "sometimes"),
+        ("OMP_STACKSIZE", "12q"),
+        ("OMP_PROC_BIND", "glue"),
+        ("NANOS_ADAPT", "perhaps"),
+    ] {
+        let (out, err) = subject.says(&[(name, value)]);
+        assert_eq!(out, default, "{name}={value}");
+        assert!(
+            err.contains("libgomp: ") && err.contains(name) && err.contains(value),
+            "{name}={value}: {err}"
+        );
+    }
+}
+
+#[test]
+fn a_team_that_cannot_be_had_runs_with_what_there_is_and_says_so() {
+    let Some(subject) = Subject::new("settings", &[]) else { return };
+    let (out, err) = subject.says(&[("OMP_NUM_THREADS", "1000000"), ("OMP_STACKSIZE", "64k")]);
+    assert!(
+        out.starts_with("threads=1000000 members=") && !out.contains("members=1000000"),
+        "{out}"
+    );
+    assert!(err.contains("a team of 1000000 threads was asked for and has "), "{err}");
+}
+
+#[test]
+fn display_env_shows_every_variable_when_the_library_is_loaded() {
+    let Some(subject) = Subject::new("settings", &[]) else { return };
+    let (_, err) = subject.says(&[("OMP_DISPLAY_ENV", "verbose"), ("OMP_NUM_THREADS", "3")]);
+    for line in ["OMP_NUM_THREADS = '3'", "OMP_SCHEDULE = 'DYNAMIC'", "NANOS_ADAPT = 'default'"] {
+        assert!(err.contains(line), "{line} is missing: {err}");
+    }
+}
+
+#[test]
+fn explicit_places_keep_the_program_and_what_it_shows_of_the_machine() {
+    let Some(subject) = Subject::new("fenced", &[]) else { return };
+    let mask = platform::affinity::affinity(None).unwrap();
+    let (Some(first), count) = (mask.first(), mask.len()) else {
+        panic!("a thread without processors")
+    };
+    let said = |variables: &[(&str, &str)]| {
+        subject.says(&[&[("OMP_NUM_THREADS", "2")], variables].concat())
+    };
+    let all = format!("procs={count} within={count}\n");
+    assert_eq!(said(&[]).0, all);
+    assert_eq!(said(&[("OMP_PLACES", "threads")]).0, all);
+    let one = format!("procs={count} within=1\n");
+    let place = format!("{{{first}}}");
+    assert_eq!(said(&[("OMP_PLACES", &place)]), (one.clone(), String::new()));
+    assert_eq!(said(&[("GOMP_CPU_AFFINITY", &first.to_string())]), (one, String::new()));
+    // Unless the program is not to be bound.
+    assert_eq!(said(&[("OMP_PLACES", &place), ("OMP_PROC_BIND", "false")]).0, all);
+}
+
+#[test]
+fn the_readme_lists_the_variables_that_display_env_shows() {
+    let Some(subject) = Subject::new("settings", &[]) else { return };
+    let (_, err) = subject.says(&[("OMP_DISPLAY_ENV", "verbose")]);
+    let is_ours = |name: &&str| name.starts_with("NANOS_") || name.starts_with("GOMP_");
+    let shown: std::collections::BTreeSet<&str> = err
+        .lines()
+        .filter_map(|line| line.trim().trim_start_matches("[host] ").split(" = ").next())
+        .filter(is_ours)
+        .collect();
+    let readme = include_str!("../../README.md");
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let listed = rows.filter(is_ours).collect();
+    assert!(shown.len() > 3, "{err}");
+    assert_eq!(shown, listed);
+}
