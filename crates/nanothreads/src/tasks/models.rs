@@ -107,17 +107,17 @@ fn each_ordering_of_a_list_of_successors_is_needed() {
     let tags = [("P1", RACE), ("P2", RACE)];
     is_needed(
         "a_successor_starts_once_and_after_both_predecessors",
-        "src/nano/successors.rs",
+        "src/tasks/successors.rs",
         &tags,
     );
     is_needed(
         "a_successor_by_descriptor_runs_once_and_after_its_predecessor",
-        "src/nano/successors.rs",
+        "src/tasks/successors.rs",
         &tags,
     );
     is_needed(
         "who_sees_a_task_finished_sees_what_it_did",
-        "src/nano/successors.rs",
+        "src/tasks/successors.rs",
         &[("P2", RACE), ("P3", RACE)],
     );
 }
@@ -363,8 +363,8 @@ fn letters_of_two_pushers_arrive_once_each() {
 #[test]
 fn each_ordering_of_an_inbox_is_needed() {
     let tags = [("B1", RACE), ("B2", RACE)];
-    is_needed("letters_of_two_pushers_arrive_once_each", "src/nano/ready/inbox.rs", &tags);
-    is_needed("a_creator_goes_on_when_its_child_is_done", "src/nano/ready/inbox.rs", &tags);
+    is_needed("letters_of_two_pushers_arrive_once_each", "src/tasks/ready/inbox.rs", &tags);
+    is_needed("a_creator_goes_on_when_its_child_is_done", "src/tasks/ready/inbox.rs", &tags);
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn two_pushes_wake_two_sleepers() {
 
 #[test]
 fn who_pushes_needs_its_fence_before_it_looks_for_sleepers() {
-    is_needed("two_pushes_wake_two_sleepers", "src/nano/ready/idle.rs", &[("K2", DEADLOCK)]);
+    is_needed("two_pushes_wake_two_sleepers", "src/idle.rs", &[("K2", DEADLOCK)]);
 }
 
 #[test]
@@ -518,16 +518,20 @@ fn children_on_two_members_wake_their_creator_once() {
 #[test]
 fn each_ordering_of_a_creators_counter_is_needed() {
     let tags = [("release", RACE), ("is_only", RACE)];
-    is_needed("children_that_end_near_their_creator_count_alike", "src/nano/inputs.rs", &tags);
+    is_needed("children_that_end_near_their_creator_count_alike", "src/tasks/inputs.rs", &tags);
     // The last child does not see that the creator waits.
     let tags = [("release", "a Running nano-thread holds a share of its own"), ("is_only", RACE)];
     is_needed(
         "children_whose_shares_are_kept_wake_their_creator_together",
-        "src/nano/inputs.rs",
+        "src/tasks/inputs.rs",
         &tags,
     );
-    is_needed("children_on_two_members_wake_their_creator_once", "src/nano/inputs.rs", &tags);
-    is_needed("a_creator_waits_again_with_descriptors_that_come_back", "src/nano/inputs.rs", &tags);
+    is_needed("children_on_two_members_wake_their_creator_once", "src/tasks/inputs.rs", &tags);
+    is_needed(
+        "a_creator_waits_again_with_descriptors_that_come_back",
+        "src/tasks/inputs.rs",
+        &tags,
+    );
 }
 
 #[test]
