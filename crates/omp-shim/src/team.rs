@@ -7,6 +7,7 @@
 
 mod barriers;
 mod calmness;
+mod orders;
 
 use crate::body::Body;
 use crate::construct::Ring;
@@ -15,6 +16,7 @@ use crate::task::{Group, Queues};
 use barriers::{Barriers, CancelBarrier};
 use calmness::Calmness;
 use engine::{Barrier, Recall, WaitPoint, Work};
+use orders::{Counts, League, Orders, Steady};
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -58,73 +60,10 @@ pub(crate) struct Team {
     is_of_thread: bool,
 }
 
-/// What a region is.
-struct Orders {
-    size: Steady<u32>,
-    level: Steady<u32>,
-    active_level: Steady<u32>,
-    body: Steady<Option<Body>>,
-    data: Steady<*mut c_void>,
-    icvs: Steady<Icvs>,
-    /// How the region's threads are said to be bound.
-    bind: Steady<Bind>,
-    /// The largest size that OMP_DISPLAY_AFFINITY has shown.
-    displayed: Steady<u32>,
-    /// What the thread that forked was in; null for initial teams.
-    parent: Steady<*const ()>,
-    /// Which team of which league.
-    league: Steady<League>,
-    /// The task group that the implicit tasks are in (reductions of a whole region).
-    group: Steady<*const Group>,
-    /// The region's first construct is laid out already.
-    laid_out: Steady<bool>,
-    /// Members may leave at the end without waiting for tasks: see [`Calmness`].
-    calm: Steady<bool>,
-}
-
-/// How many constructs members have met.
-struct Counts {
-    constructs: Steady<u64>,
-    singles: Steady<u32>,
-}
-
-/// A cell that is written only when its value changes, so that its line stays in the readers'
-/// caches.
-struct Steady<T>(Cell<T>);
-
-impl<T: Copy + PartialEq> Steady<T> {
-    fn new(value: T) -> Self {
-        Self(Cell::new(value))
-    }
-
-    #[inline]
-    fn get(&self) -> T {
-        self.0.get()
-    }
-
-    #[inline]
-    fn set(&self, value: T) {
-        if self.0.get() != value {
-            self.0.set(value);
-        }
-    }
-}
-
 // SAFETY: - cells are written only between regions, by the thread that the team belongs to (module
 //           head); `met` is written by that thread inside one, and read by nobody else.
 //         - the raw pointers in them are only followed inside the region that they were set for.
 unsafe impl Sync for Team {}
-
-/// Which team of which league: teams construct.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct League {
-    /// Number of the initial team.
-    pub(crate) number: u32,
-    /// Teams of the league.
-    pub(crate) count: u32,
-    /// The initial team that counts the contention group's threads.
-    counter: *const Team,
-}
 
 /// What belongs to one member over all regions of the team. Each on a line of its own: it is
 /// written at every inner fork.
@@ -149,21 +88,7 @@ impl Team {
     fn boxed(icvs: Icvs) -> Box<Self> {
         let mut team = Box::<Self>::new_uninit();
         let this = team.as_mut_ptr();
-        let orders = Orders {
-            size: Steady::new(1),
-            level: Steady::new(0),
-            active_level: Steady::new(0),
-            body: Steady::new(None),
-            data: Steady::new(ptr::null_mut()),
-            icvs: Steady::new(icvs),
-            bind: Steady::new(icvs.bind),
-            displayed: Steady::new(0),
-            parent: Steady::new(ptr::null()),
-            league: Steady::new(League { number: 0, count: 1, counter: ptr::null() }),
-            group: Steady::new(ptr::null()),
-            laid_out: Steady::new(false),
-            calm: Steady::new(false),
-        };
+        let orders = Orders::new(icvs);
         // SAFETY: - `this` is the new box, which nobody else sees before it is whole.
         //         - each field is written once, the ring by its own means; the pattern below names
         //           them all, so that one more is noticed by the compiler.
@@ -439,7 +364,7 @@ impl Team {
         self.orders.icvs.set(settings().inherited(icvs, level, bind));
         let mut league = outer.league();
         if league.counter.is_null() {
-            league.counter = ptr::from_ref(outer);
+            league.counter = &raw const outer.threads;
         }
         self.orders.league.set(league);
         self.orders.bind.set(bind);
@@ -517,10 +442,10 @@ impl Team {
 
     fn thread_counter(&self) -> &AtomicU32 {
         let counter = self.orders.league.get().counter;
-        // SAFETY: - null (this is the initial team) or the initial team, whose thread waits for
+        // SAFETY: - null (this is the initial team) or of the initial team, whose thread waits for
         // this region.
         match unsafe { counter.as_ref() } {
-            Some(initial) => &initial.threads,
+            Some(counter) => counter,
             None => &self.threads,
         }
     }
