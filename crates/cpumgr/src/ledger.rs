@@ -1,4 +1,4 @@
-//! Who asks for what, and who has what: the manager's decisions, without clock, input or output.
+//! Requests, holdings and the manager's decisions, without clock, input or output.
 //!
 //! # Protocol
 //! 1. Programs arrive, ask and leave: the ledger writes it down.
@@ -9,29 +9,29 @@
 //!
 //! # Invariants
 //! - L1 Every program holds at least one processor.
-//! - L2 A processor that is not shared is held by one program; the exception is a program that
-//!   would hold nothing because its processor is still too young to be taken from another one: it
-//!   shares that processor until then; or because all on which it can run are others', who can run
-//!   nowhere else either (`placement`, guests).
-//! - L3 A processor of its own is taken from a living program no earlier than
+//! - L2 A processor that is not shared is held by one program, with two exceptions. The first is a
+//!   program that would hold nothing because its processor is still too young to be taken from
+//!   another one: it shares that processor until then. The second is a program of which all
+//!   processors on which it can run belong to programs that can run nowhere else either
+//!   (`placement`, guests).
 //!   `min(10 ms, quantum / 4)` after its grant, unless the program asks for less.
-//! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: everybody holds all
+//! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: every program holds all
 //!   processors.
-//! - L5 What a program in a serial phase held before, and nobody else gets, stays in its holding:
-//!   its next region finds it there. It does not count as received.
-//! - L6 A program that stays on some processors (D14) holds no others. What it cannot have for that
-//!   goes to others who want it (`fitting`).
-//! - L7 A processor that is left to others is nobody's once its hold is over, but where L1 or L6
-//!   would make programs share for that (`leaving`).
-//! - L8 The decision in force names the programs in the order of the books, newcomers are behind
+//! - L5 What a program in a serial phase held before, and no other program gets, stays in its
+//!   holding: its next region finds it there. It does not count as received.
+//! - L6 A program that stays on some processors (D14) holds no others. What it cannot have because
+//!   of that goes to other programs that want it (`fitting`).
+//! - L7 A processor that is left to others belongs to no program once its hold is over, except
+//!   where L1 or L6 would make programs share because of that (`leaving`).
+//! - L8 The decision in force names the programs in the order of the books. Newcomers come after
 //!   all of them and have no target yet.
-//! - L9 Who sleeps (`curbing`) has no processor of its own but what nobody else gets. The processor
-//!   that it shares is another program's as if it were not there, which is the second exception
-//!   from L2.
+//! - L9 A program that sleeps (`curbing`) has no processor of its own except what no other program
+//!   gets. The processor that it shares is another program's as if the sleeping program were not
+//!   there, which is one more exception from L2.
 //!
-//! Masters always run here: a program must be told that it lost a processor, and its master is who
-//! hears it (L1). Policies without that (`master_always = false`, the papers' gang experiments) are
-//! for the simulator.
+//! Masters always run here: a program must be told that it lost a processor, and it is its master
+//! that hears this (L1). Policies without that (`master_always = false`, the papers' gang
+//! experiments) are for the simulator.
 //!
 //! # Not here
 //! Telling the programs: `server`. How many: crate `policies`.
@@ -175,14 +175,15 @@ impl Ledger {
         self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.weight)
     }
 
-    /// In which order hardware threads are filled from now on; who holds processors keeps them.
+    /// In which order hardware threads are filled from now on; programs keep the processors they
+    /// hold.
     pub fn set_smt(&mut self, smt: Smt) {
         self.placement.set_smt(smt);
     }
 
-    /// A program gives processors back that it holds, and keeps its request. Whoever is first in
-    /// the work-list has them at once. What it does not hold is none of its to give. Its last one
-    /// it keeps.
+    /// A program gives back processors that it holds, and keeps its request. The first program in
+    /// the work-list has them at once. A processor that the program does not hold is not its to
+    /// give. It keeps its last one.
     pub fn release(&mut self, app: AppId, cpus: &[u32], now: Nanos) -> Vec<AppId> {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
             return Vec::new();
@@ -198,9 +199,9 @@ impl Ledger {
         self.redecide(now, Cause::Release)
     }
 
-    /// Whoever held `cpu` passed it to program `to`, without asking (domain mode). `None`, and
-    /// nothing has changed: nobody holds it alone, it is that one's last, or `to` is not the first
-    /// besides that one to have what is released.
+    /// The program that held `cpu` passed it to program `to`, without asking (domain mode). Returns
+    /// `None`, and changes nothing, where no program holds `cpu` alone, where it is the holder's
+    /// last one, or where `to` is not the first besides the holder to have what is released.
     pub fn pass(&mut self, to: AppId, cpu: u32, now: Nanos) -> Option<Vec<AppId>> {
         let holder = self
             .entries
@@ -217,8 +218,8 @@ impl Ledger {
         Some(self.release(holder, &[cpu], now))
     }
 
-    /// Who is to have processors that are released, whichever they are, in order, and how many each
-    /// could use beyond what it has.
+    /// The programs that are to have processors that are released, whichever they are, in order,
+    /// and how many each could use beyond what it has.
     pub fn first_waiting(&self) -> impl Iterator<Item = (AppId, u32)> + '_ {
         let anywhere =
             self.decision.work_list.iter().filter(|app| !self.placement.is_confined(**app));
@@ -289,8 +290,8 @@ impl Ledger {
         self.policy.parameters()
     }
 
-    /// How many of those who wait may start, by the policy's advice. `started` run without being
-    /// registered.
+    /// How many of the waiting programs may start, by the policy's advice. `started` run without
+    /// being registered.
     pub fn admission(&mut self, now: Nanos, started: &[AppView], queue: &[Waiting]) -> Admission {
         let views: Vec<AppView> =
             self.entries.iter().map(Entry::view).chain(started.iter().copied()).collect();
@@ -341,7 +342,7 @@ impl Ledger {
         }
     }
 
-    /// Asks the policy, places, and settles. Returns who holds something else now.
+    /// Asks the policy, places, and settles. Returns the programs that hold something else now.
     pub fn decide(&mut self, now: Nanos, cause: Cause) -> Vec<AppId> {
         self.redecide(now, cause)
     }

@@ -2,17 +2,18 @@
 //!
 //! # Protocol
 //! Each pass: wait; take note of everything that happened (deaths, arrivals, rings, messages);
-//! decide once; publish what changed; answer those who arrived. A program that arrives therefore
-//! finds its first grant when it gets its answer, and a dead program's processors are with others
-//! at the end of the pass in which its death was seen.
+//! decide once; publish what changed; answer the programs that arrived. A program that arrives
+//! therefore finds its first grant when it gets its answer, and a dead program's processors are
+//! with others at the end of the pass in which its death was seen.
 //!
 //! # Invariants
 //! - V1 The scheduler never waits but in `Reactor::wait`: sockets belong to the API thread (`api`),
 //!   files to others.
 //! - V2 Everything that clients can make more of is bounded: programs, announced and queued
 //!   processes here, rings per second (`bucket`); connections and messages in `api`.
-//! - V3 What a client may see and change follows from who the kernel says that it is: the manager's
-//!   user and the superuser everything, others (whom a system's manager lets in) what is their own.
+//! - V3 What a client may see and change follows from the user that the kernel names for it. The
+//!   manager's user and the superuser may see and change everything. Other users (which only a
+//!   system's manager lets in) may see and change what is their own.
 //! - V4 Without programs no timer runs but the one that ends an idle manager.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -108,9 +109,9 @@ pub struct Server {
     masks_rest: u64,
     /// What a killed manager left, and what this one would leave.
     legacy: inheriting::Legacy,
-    /// Who waits to be started, first come first.
+    /// Processes that wait to be started, first come first.
     queue: VecDeque<queue::Place>,
-    /// The policy was last asked while somebody waited.
+    /// The policy was last asked while a process waited.
     queue_told: bool,
     /// When the policy wants to be asked about them again.
     admit_again: Option<u64>,
@@ -119,20 +120,20 @@ pub struct Server {
     /// What programs that pass processors to each other share.
     domain: Option<domain::Domain>,
     fences: Option<Fences>,
-    /// Who else runs on the managed processors.
+    /// What else runs on the managed processors.
     foreign: Option<Foreign>,
     /// Which programs use less than they have.
     unused: Unused,
     /// Connections that get their answer after the next decision.
     arrived: Vec<u64>,
-    /// Who rang since the last look for strangers.
+    /// Programs that rang since the last look for strangers.
     rang: Vec<u64>,
     /// Connections to be taken down at the end of the pass.
     doomed: BTreeSet<u64>,
     cause: Option<Cause>,
-    /// Something happened in this pass but that time went on: what is due, who is there and what
-    /// programs are told of that may have changed. A look at all clients is a look at cold memory,
-    /// and most passes of a manager are signs of life.
+    /// Something happened in this pass but that time went on: what is due, which clients are there
+    /// and what programs are told of that may have changed. A look at all clients is a look at cold
+    /// memory, and most passes of a manager are signs of life.
     stirred: bool,
     due: Due,
     /// When the last client was there.
@@ -329,8 +330,8 @@ impl Server {
             let changes = self.ledger.tick(now);
             self.publish(&changes, now);
         }
-        // Who waits for a grant comes before what is only due: the looks are system calls for each
-        // thread or processor.
+        // A program that waits for a grant comes before what is only due: the looks are system
+        // calls for each thread or processor.
         self.decide(now);
         self.squeeze(now);
         self.look_at_announced(now);
@@ -358,7 +359,7 @@ impl Server {
         }
     }
 
-    /// Decides as long as there is a cause, publishes, answers who arrived.
+    /// Decides as long as there is a cause, publishes, answers the programs that arrived.
     fn decide(&mut self, now: u64) {
         while let Some(cause) = self.cause.take() {
             self.stirred = true;
@@ -397,7 +398,7 @@ impl Server {
             return;
         };
         self.forget_watches(serial);
-        // Who was kept in mind.
+        // The notes for the next manager name this process.
         self.legacy.unwritten |= connection.start.is_some();
         if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
@@ -474,7 +475,7 @@ impl Server {
         self.connections.clear();
         self.trace_self(trace::Event::Stop);
         let socket = self.instance.socket().to_owned();
-        // First the file goes, then the listener: whoever finds the file finds a manager.
+        // First the file goes, then the listener: a process that finds the file finds a manager.
         drop(self.instance);
         self.api.finish();
         if let Some(Err(error)) = self.trace.take().map(Trace::finish) {

@@ -2,12 +2,12 @@
 //! (`unused`).
 //!
 //! # Rule
-//! A program that is curbed counts as asking for so many processors and no more. One that is curbed
-//! to nothing *sleeps*: the policy does not know of it, and it holds what nobody else gets, else it
-//! shares a processor with whoever has that (L1, L9). What it holds beyond its curb and nobody gets
-//! stays with it, as in a serial phase (L5). It has its whole request again when it asks for more
-//! than before or takes back what it had released, unless the curb is firm, and when the curb is
-//! taken away.
+//! A program that is curbed counts as asking for that number of processors and no more. A program
+//! that is curbed to nothing *sleeps*: the policy does not know of it. It holds what no other
+//! program gets, or else it shares a processor with the program that has that processor (L1, L9).
+//! What a program holds beyond its curb, and no other program gets, stays with it, as in a serial
+//! phase (L5). A program has its whole request again when it asks for more than before or takes
+//! back what it had released, unless the curb is firm, and when the curb is taken away.
 
 use policies::{Allocation, AppId, AppView};
 
@@ -84,19 +84,19 @@ impl Ledger {
         self.entries.iter_mut().for_each(|entry| entry.curb = None);
     }
 
-    /// Those of whom the policy knows, for its snapshot.
+    /// The entries of which the policy knows, for its snapshot.
     pub(super) fn awake(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| !entry.sleeps())
     }
 
-    /// Names those who sleep in the decision, too: with nothing (L8).
+    /// Names the programs that sleep in the decision, too: with nothing (L8).
     pub(super) fn name_sleepers(&mut self) {
         for (at, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.sleeps()) {
             self.decision.allocations.insert(at, Allocation::own(entry.id, 0));
         }
     }
 
-    /// The decision in force is about all of these: nobody came, or woke, since.
+    /// The decision in force is about all of these: no program came, or woke, since.
     pub(super) fn decided_on_all(&self, views: &[AppView]) -> bool {
         let mut decided = self.decided.allocations.iter();
         views.iter().all(|view| decided.any(|allocation| allocation.app == view.id))
@@ -176,12 +176,12 @@ mod tests {
             let holding = ledger.holding(AppId(app)).unwrap();
             assert_eq!((holding.cpus.len(), holding.shared), (2, false));
         }
-        // They are spread: who wakes first finds some room.
+        // They are spread: a program that wakes first finds some room.
         let on = |cpu: u32| (3..=400).filter(|app| cpus(&ledger, *app) == [cpu]).count();
         assert!((0..4).all(|cpu| (90..=110).contains(&on(cpu))), "{:?}", [0, 1, 2, 3].map(on));
-        // Nobody moves by itself.
+        // No program moves by itself.
         assert_eq!(ledger.next_deadline(), None);
-        // What is received goes to those who use it.
+        // What is received goes to the programs that use it.
         ledger.account(300 * MS);
         assert!(ledger.entries[2..].iter().all(|entry| entry.cpu_time <= 2 * MS * 200));
     }

@@ -3,9 +3,9 @@
 //!
 //! # Rule
 //! The policy knows numbers only. Several programs may be bound to have more together than their
-//! processors are: then each counts as having what it has got, a guest as a master that shares, and
-//! processors that stay free for that go to the work-list, in its order, as far as who is in it can
-//! use them.
+//! processors are. Then each counts as having what it has got, and a guest counts as a master that
+//! shares. Processors that stay free because of that go to the work-list, in its order, as far as
+//! the programs in it can use them.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ impl Ledger {
         self.decision.work_list = waiting;
     }
 
-    /// Puts what was placed into the decision; returns who has less than it said.
+    /// Puts what was placed into the decision; returns the programs that have less than it said.
     fn count(&mut self) -> BTreeSet<AppId> {
         let mut short = BTreeSet::new();
         for (allocation, entry) in self.decision.allocations.iter_mut().zip(&self.entries) {

@@ -1,14 +1,15 @@
 //! Quanta in which nothing changes: most of those of a busy machine.
 //!
-//! When the policy says again what it said, nobody's wishes are others, no processor is too young
-//! to be taken, and a turn of the masters that share moves nobody, then placing and settling would
-//! find everything where it is (P3 of `placement`). They are most of what a quantum costs.
+//! When the policy says again what it said, no program's wishes are others, no processor is too
+//! young to be taken, and a turn of the masters that share moves no program, then placing and
+//! settling would find everything where it is (P3 of `placement`). They are most of what a quantum
+//! costs.
 
 use policies::{AppId, Cause, Decision};
 
 use super::Ledger;
 
-/// Who, how many it wants, whether it is in a serial phase.
+/// The program, how many processors it wants, whether it is in a serial phase.
 type Wish = (AppId, u32, bool);
 
 /// What a settlement follows from besides the decision.

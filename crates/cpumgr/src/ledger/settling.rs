@@ -2,9 +2,10 @@
 //! taken (M4).
 //!
 //! # Rule
-//! A processor that the target takes from a living program before its hold is over stays with it
-//! until then ([`Ledger::next_deadline`]), unless that program wants less. Who is to have it waits;
-//! who would hold nothing meanwhile is on an idle processor, if there is one, or shares it (L2).
+//! A processor that the target takes from a living program before its hold is over stays with that
+//! program until then ([`Ledger::next_deadline`]), unless that program wants less. The program that
+//! is to have the processor waits. If it would hold nothing meanwhile, it is on an idle processor,
+//! if there is one, or shares the processor that it waits for (L2).
 
 use std::collections::BTreeMap;
 
@@ -63,9 +64,9 @@ impl Ledger {
         }
     }
 
-    /// Everybody gets its target: what follows below when nothing is kept and nobody shares,
-    /// without asking for each processor. Most settlements are of this kind, and a manager that
-    /// slept for some milliseconds pays for each line of code that it runs.
+    /// Every program gets its target: the result of `settle_around` when nothing is kept and no
+    /// program shares, without asking for each processor. Most settlements are of this kind, and a
+    /// manager that slept for some milliseconds pays for each line of code that it runs.
     fn settle_on_target(&mut self, now: Nanos) -> Vec<AppId> {
         let unsatisfied = self.unsatisfied().count();
         let mut changes = Vec::with_capacity(self.entries.len());
@@ -77,7 +78,8 @@ impl Ledger {
         changes
     }
 
-    /// Everybody gets its target but for what others keep, and what is idle in its serial phase.
+    /// Every program gets its target but for what others keep, and what is idle in its serial
+    /// phase.
     fn settle_around(&mut self, kept: &[Kept], now: Nanos) -> Vec<AppId> {
         let keeper = sorted(kept.iter().map(|kept| kept.cpu));
         // Asked for by programs that keep what nobody gets only.
@@ -92,7 +94,7 @@ impl Ledger {
             let entry = &mut self.entries[at];
             let own;
             (own, kept) = kept.split_at(kept.partition_point(|kept| kept.by <= at));
-            // Who keeps processors of its own for a while shares none yet.
+            // A program that keeps processors of its own for a while shares none yet.
             let waits_to_share = !own.is_empty() && shares;
             let room = (entry.wants() as usize).saturating_sub(own.len());
             let mut cpus: Vec<u32> = Vec::new();
@@ -141,10 +143,10 @@ impl Ledger {
         changes
     }
 
-    /// L1: who would hold nothing is, until the next settlement, on a processor that is idle until
-    /// then, else on the one that it is going to have, or on any that it may use when the policy
-    /// gives it none. Who sleeps stays where it is, else it goes where the fewest are, and counts
-    /// as using nothing of it.
+    /// L1: a program that would hold nothing is, until the next settlement, on a processor that is
+    /// idle until then, else on the one that it is going to have, or on any that it may use when
+    /// the policy gives it none. A program that sleeps stays where it is, or else goes where the
+    /// fewest are, and counts as using nothing of that processor.
     fn shelter(&mut self, holdings: &mut [(Vec<u32>, bool)]) {
         if holdings.iter().all(|(cpus, _)| !cpus.is_empty()) {
             return;
@@ -206,7 +208,7 @@ impl Ledger {
             if target.starts_with(held) {
                 continue;
             }
-            // Whoever asks for less gives back at once.
+            // A program that asks for less gives back at once.
             let stay = held.iter().filter(|cpu| target.contains(cpu)).count();
             let room = (entry.wants() as usize).saturating_sub(stay);
             let lost = held.iter().zip(&entry.since).filter(|(cpu, _)| !target.contains(cpu));

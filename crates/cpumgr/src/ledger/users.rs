@@ -1,19 +1,20 @@
 //! Users: they share first, then the policy divides what each of them has among its programs.
 //!
 //! # Rule
-//! With programs of one user there is nothing of this. With those of several, each user has
-//! processors by max-min: as many as its programs want together, or an equal part of what the
-//! others leave, whatever the number of its programs; who sleeps (`curbing`) wants none. Each
-//! user's programs have a policy object of their own, with the same parameters, which sees as many
-//! processors and nobody else's programs. Masters that share, share with those of their user only.
-//! Processors that nobody's policy gives out go to the work-list in turns of the users.
+//! With programs of one user nothing of this happens. With programs of several users, each user has
+//! processors by max-min: as many as its programs want together, or an equal part of what the other
+//! users leave, whatever the number of its programs. A program that sleeps (`curbing`) wants none.
+//! Each user's programs have a policy object of their own, with the same parameters, which sees
+//! only that number of processors and only that user's programs. Masters that share, share with
+//! those of their user only. Processors that no user's policy gives out go to the work-list in
+//! turns of the users.
 //!
 //! With more users than processors no policy is asked: all masters share. Users with many programs
 //! are then apart from those with few, as far as that goes, and each quantum those with equally
 //! many meet others.
 //!
 //! # Not here
-//! Who may come at all: `server::places`.
+//! Which programs may come at all: `server::places`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -134,7 +135,8 @@ impl Ledger {
                 present.push(entry.user);
             }
         }
-        // Whose first program came first, of those who are here, has the ledger's own.
+        // The user whose program came first, of those with programs here, has the ledger's own
+        // policy.
         if users.first.is_none_or(|first| !present.contains(&first)) {
             users.first = present.first().copied();
             if let Some(policy) = users.first.and_then(|first| users.others.remove(&first)) {
@@ -240,8 +242,8 @@ impl Ledger {
         circles
     }
 
-    /// All masters, a circle for each processor: who has most of them comes first, where the fewest
-    /// are.
+    /// All masters, a circle for each processor. The user with most of them comes first, where the
+    /// fewest are.
     fn meet(&self, masters: &BTreeMap<u32, Vec<usize>>) -> Vec<(Vec<usize>, Vec<u32>)> {
         let mut circles: Vec<_> =
             self.available.cpus.iter().map(|cpu| (Vec::new(), vec![cpu.id])).collect();
@@ -287,7 +289,7 @@ fn shares<'a>(
             None => wanted.push((user, wants)),
         }
     }
-    // Who wants least has its part first; what it leaves is the others'.
+    // The user that wants least has its part first; what it leaves is the others'.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|at| wanted[*at].1);
     let (mut left, mut users) = (processors, u32::try_from(wanted.len()).unwrap_or(u32::MAX));
@@ -437,7 +439,7 @@ mod tests {
         }
         ledger.decide(0, Cause::Arrival);
         assert_eq!([100, 101, 200, 300].map(|app| cpus(&ledger, app).len()), [1, 1, 3, 3]);
-        // Who sleeps wants nothing.
+        // A program that sleeps wants nothing.
         ledger.curb(AppId(200), Some(Curb { processors: 0, firm: false }));
         ledger.decide(MAX_HOLD, Cause::Request);
         assert_eq!(cpus(&ledger, 300).len(), 6);

@@ -7,11 +7,11 @@
 //!    attached (`taskset`, a cpuset): the others are not its user's wish. Where none of those is
 //!    managed its threads stay where they are. Whenever its processors change, each of its threads
 //!    is bound to those of them that the thread's own mask allows, or to all of them. Threads made
-//!    later inherit that from who made them. Each [`PACE`], whatever the quantum, the number of
-//!    threads is looked at: when it is another one, all are looked at. Otherwise that is done more
-//!    slowly ([`SLOW`]), for those that bound themselves and for new ones in the place of others. A
-//!    process that `cpumgr run` announced is attached by itself when it has become a program with
-//!    several threads that does not register, where that does no harm (`spinning`).
+//!    later inherit that from the threads that made them. Each [`PACE`], whatever the quantum, the
+//!    number of threads is looked at: when it is another one, all are looked at. Otherwise that is
+//!    done more slowly ([`SLOW`]), for threads that bound themselves and for new ones in the place
+//!    of others. A process that `cpumgr run` announced is attached by itself when it has become a
+//!    program with several threads that does not register, where that does no harm (`spinning`).
 //! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread
 //!    gets back the mask that it had, or that it gave itself meanwhile; threads made later get the
 //!    initial thread's. When the manager is killed the next one on its socket does that, and
@@ -21,8 +21,8 @@
 //! - B1 Only threads of the process are touched (`threads`), and nothing else of it.
 //! - B2 One pass binds at most [`BUDGET`] threads of a program; the next one follows at once,
 //!   unless its user owes (`looks`).
-//! - B3 What threads that nobody makes, ends or binds cost does not depend on the quantum, nor, for
-//!   each, on how many there are.
+//! - B3 What threads cost that no program makes, ends or binds does not depend on the quantum, nor,
+//!   for each thread, on how many there are.
 //!
 //! # Not here
 //! Processes that an attached one starts: they inherit its mask and keep it.
@@ -81,7 +81,7 @@ pub(super) struct Attached {
     /// not moved yet has such a one.
     pub(super) former: Vec<CpuSet>,
     pub(super) cpus: CpuSet,
-    /// Those who were looked at since its processors changed, until all were.
+    /// The threads that were looked at since its processors changed, until all were.
     pub(super) seen: Option<BTreeSet<i32>>,
     /// Its threads when all were looked at last.
     pub(super) counted: u64,
@@ -89,15 +89,15 @@ pub(super) struct Attached {
     pub(super) next_slow: u64,
     /// When it started: with its number it is known to the next manager.
     pub(super) start: u64,
-    /// Who is bound to what is not written down yet.
+    /// Which threads are bound to which masks is not written down yet.
     pub(super) unwritten: bool,
     pub(super) next_look: u64,
     pub(super) arrived: u64,
-    /// Nobody asked for that: it is let go where it would suffer.
+    /// No client asked for that: it is let go where it would suffer.
     pub(super) by_itself: bool,
     /// Which of its threads run, while it has fewer processors than threads.
     pub(super) watch: Watch,
-    /// Whoever attached it was told that it suffers.
+    /// The client that attached it was told that it suffers.
     pub(super) warned: bool,
 }
 
@@ -183,7 +183,7 @@ impl Attached {
         }
     }
 
-    /// Binds whoever is not where it should be, if anybody may be. False: there are more (B2).
+    /// Binds each thread that is not where it should be, if any may be. False: there are more (B2).
     pub(super) fn look(&mut self, kernel: &dyn Kernel, now: u64) -> SysResult<bool> {
         let count = self.threads.count()?;
         if self.seen.is_none() && count == self.counted && now < self.next_slow {

@@ -45,8 +45,8 @@ impl Server {
             let pid = Pid(process.pid);
             let again =
                 Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now).and_then(|it| {
-                    // Its number may be another's meanwhile; and who was anybody's to the superuser
-                    // is not so for ever.
+                    // Its number may be another process's meanwhile, and its user another one: the
+                    // superuser may attach processes of any user.
                     let same = it.start == process.start && it.owner == owner;
                     let it = Attached { by_itself: process.by_itself, ..it };
                     if same {
@@ -109,7 +109,7 @@ impl Server {
         Ok(())
     }
 
-    /// Step 3, at the word of client `by`: whoever may not attach a process may not let it go
+    /// Step 3, at the word of client `by`: a client that may not attach a process may not let it go
     /// either.
     pub(super) fn detach_for(&mut self, by: u64, pid: Pid) -> Result<(), String> {
         let attached = self.attached.iter().find(|(_, it)| it.pid == pid);
@@ -223,7 +223,7 @@ impl Server {
         }
         self.stirred = true;
         let mut several = Vec::new();
-        // Who has registered meanwhile, or was attached by hand.
+        // Processes that have registered meanwhile, or were attached by hand.
         let registered =
             self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
         let managed: BTreeSet<Pid> =

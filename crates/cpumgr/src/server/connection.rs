@@ -85,7 +85,7 @@ impl Connection {
 
     /// Says that the manager ends.
     pub(super) fn say_goodbye(&self) {
-        // Who has not read so much as this does not need it: the connection ends.
+        // A client that has left too much unread to get this does not need it: the connection ends.
         let _put = self.put(Answer::Messages(vec![FromManager::Leaving]));
     }
 

@@ -14,7 +14,8 @@ use crate::limits::{self, Weight};
 
 impl Server {
     /// Does what a control message says, or says why not. The manager's user and the superuser may
-    /// control everything; others, whom a system's manager lets in, what is their own.
+    /// control everything. Other users, which only a system's manager lets in, may control their
+    /// own.
     pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
         let own = matches!(
             control,
@@ -119,7 +120,7 @@ impl Server {
             ));
         }
         for serial in apps {
-            // Who is only announced has no entry yet.
+            // A program that is only announced has no entry yet.
             let _changed: bool = self.ledger.set_weight(AppId(serial), weight);
         }
         self.cause = self.cause.or(Some(Cause::Administration));
@@ -127,7 +128,7 @@ impl Server {
         Ok(())
     }
 
-    /// The weight that was set for a process; 1 unless somebody did.
+    /// The weight that was set for a process; 1 unless one was set.
     pub(super) fn weight_of(&self, pid: Pid) -> f64 {
         // The newest connection that says so.
         let programs = self.connections.values().filter(|it| it.peer.pid == pid && it.is_program());

@@ -6,7 +6,7 @@
 //! 2. After each pass the lines of the first two of the work-list say how many processors those
 //!    could use; the others say none, so that a pass obeys the order of the policy.
 //! 3. Before each pass what moved is settled: the giver has released the processor, the books give
-//!    it to whoever is first in the work-list besides the giver, which is the receiver, and both
+//!    it to the first program in the work-list besides the giver, which is the receiver, and both
 //!    are told. Then the processor has landed: programs look at their grants alone again. A pass
 //!    that the books do not allow is taken back from the receiver.
 
@@ -23,7 +23,7 @@ use policies::AppId;
 use super::Server;
 use crate::api::Answer;
 
-/// The shared area and who has which line.
+/// The shared area and which program has which line.
 #[derive(Debug)]
 pub(super) struct Domain {
     area: DomainArea,

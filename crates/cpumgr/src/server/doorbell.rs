@@ -2,13 +2,13 @@
 //! back, what it measured.
 //!
 //! A doorbell is never read: each ring is an event (`Interest::Each`), whatever the counter holds.
-//! So whoever writes a request after the look rings after the event of that look, and is heard; and
-//! a ring costs no system call before the look. The counter of a program that only rings is not
-//! full in a thousand years; one that fills it itself is not heard any more.
+//! So a program that writes a request after the look rings after the event of that look, and is
+//! heard; and a ring costs no system call before the look. The counter of a program that only rings
+//! is not full in a thousand years; one that fills it itself is not heard any more.
 //!
-//! Who rings too often is not listened to for a while (V2): its ring stays in the doorbell, and
-//! comes as an event when it is heard again. What its user owes for looks at threads (`looks`) does
-//! not make it wait.
+//! A program that rings too often is not listened to for a while (V2): its ring stays in the
+//! doorbell, and comes as an event when the program is heard again. What its user owes for looks at
+//! threads (`looks`) does not make it wait.
 
 use policies::{AppId, Cause};
 

@@ -9,8 +9,9 @@ use super::connection::Connection;
 /// The scheduler's turns: so short that it does not wait for the end of anybody else's.
 const SLICE: Duration = Duration::from_micros(100);
 
-/// The scheduler's turns. As long as a grace runs it is in a hurry, since who computes on what was
-/// taken from it may be where the scheduler is woken; otherwise the kernel brings it to who rings.
+/// The scheduler's turns. As long as a grace runs it is in a hurry, since a thread that computes on
+/// what was taken from it may be where the scheduler is woken. Otherwise the kernel brings it to
+/// the program that rings.
 #[derive(Debug)]
 pub(super) struct Pace(Option<Haste>);
 

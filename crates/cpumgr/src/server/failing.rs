@@ -161,7 +161,7 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
     };
     let status = ask(&mut scene);
     // `configure` is for policies of the registry, and whether a release asks the policy depends on
-    // who holds what: both are tested where they are guarded.
+    // what each program holds: both are tested where they are guarded.
     if !["configure", "drop", "release"].contains(&call) {
         assert_eq!(
             status.policy_failure.is_some(),
@@ -169,7 +169,7 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
             "{call} {nth}: {status:?}"
         );
     }
-    // The next manager tries what somebody asked for.
+    // The next manager tries the policy that was asked for.
     let asked_for = if call == "name" && nth == 1 { "a policy without a name" } else { "panics" };
     let (kept, handed) = (scene.server.settings().policy, scene.server.in_force().policy);
     assert_eq!((kept.as_str(), handed.as_str()), (asked_for, asked_for), "{call} {nth}");

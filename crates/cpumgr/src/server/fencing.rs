@@ -1,4 +1,4 @@
-//! Squeezing those whose grace is over, and fencing in those who do not obey.
+//! Squeezing programs whose grace is over, and fencing in those that do not obey.
 
 use platform::affinity::CpuId;
 

@@ -1,10 +1,10 @@
-//! What a killed manager left (`settings`), and what this one leaves: who ran counts as running,
-//! who waited keeps its place.
+//! What a killed manager left (`settings`), and what this one leaves: a process that ran counts as
+//! running, and a process that waited keeps its place.
 //!
 //! # Invariants
-//! - S1 Nobody starts because a manager was killed: who ran is counted from the first pass on, and
-//!   as long as somebody who waited further in front may come back ([`RETURN`]) nobody behind it is
-//!   admitted.
+//! - S1 No program starts because a manager was killed. A process that ran is counted from the
+//!   first pass on. As long as a process that waited further in front may come back ([`RETURN`]),
+//!   no process after it in the queue is admitted.
 
 use std::os::fd::OwnedFd;
 
@@ -22,28 +22,29 @@ use crate::limits::Weight;
 use crate::masks;
 use crate::settings::{self, As, Running, Settings, Waiting};
 
-/// How long places are kept for those who waited: they find out at once that their manager is gone.
+/// How long places are kept for processes that waited: they find out at once that their manager is
+/// gone.
 const RETURN: u64 = 2_000_000_000;
 /// The time between two copies of the masks of attached processes, for each thread in them.
 const COPY_EACH: u64 = 100_000;
 
-/// What is kept of the settings, and for whom.
+/// What is kept of the settings, and for which processes.
 #[derive(Debug, Default)]
 pub(super) struct Legacy {
-    /// Writes for the next manager; in a model nobody does.
+    /// Writes for the next manager; none in a model.
     keeper: Option<Keeper<Settings>>,
     /// Something changed since.
     pub(super) unwritten: bool,
     /// They were a killed manager's before.
     is_inherited: bool,
-    /// Who waited, and did not come back yet, the first one first.
+    /// Processes that waited, and did not come back yet, the first one first.
     missing: Vec<Missing>,
     missing_until: u64,
     /// Weights of processes that are to be attached again.
     weights: Vec<(Pid, f64)>,
 }
 
-/// Who waited under the killed manager.
+/// A process that waited under the killed manager.
 #[derive(Debug)]
 struct Missing {
     pid: Pid,
@@ -62,12 +63,12 @@ impl Legacy {
         Some((back.rank, back.since))
     }
 
-    /// The first place that is kept for somebody, and how long.
+    /// The first place that is kept for a process, and how long.
     pub(super) fn kept_place(&mut self, now: u64) -> Option<(usize, u64)> {
         if self.missing_until <= now {
             self.missing.clear();
         }
-        // Who cannot be asked about has its time all the same.
+        // A process that cannot be asked about has its time all the same.
         self.missing.retain(|it| !process::has_ended(&it.pidfd).unwrap_or(false));
         self.missing.first().map(|it| (it.rank, self.missing_until))
     }
@@ -91,8 +92,8 @@ fn still(pid: i32, start: u64) -> Option<(Pid, OwnedFd)> {
 }
 
 impl Server {
-    /// Takes over who ran and who waited. To be called before the scheduler runs, and before those
-    /// who were attached are attached again.
+    /// Takes over the processes that ran and those that waited. To be called before the scheduler
+    /// runs, and before the processes that were attached are attached again.
     pub(crate) fn take_over(&mut self, left: &Settings, now: u64) {
         self.legacy.is_inherited = !left.restarted;
         let mut count = 0;
@@ -204,7 +205,7 @@ impl Server {
     /// forgets, as this one's would.
     fn handed_on(&self, ended: &Ended) -> Settings {
         let mut settings = Settings { restarted: !self.legacy.is_inherited, ..self.settings() };
-        // Who replaces an idle one is the only program here, and comes again by itself.
+        // A manager that replaces an idle one is the only program here, and comes again by itself.
         if *ended == Ended::Replaced {
             settings.running.clear();
         }
@@ -253,7 +254,7 @@ impl Server {
             Some((place.rank(), one))
         });
         let mut waiting: Vec<(usize, Waiting)> = missing.chain(queued).collect();
-        // Stable: who had no place before is in the order of the queue.
+        // Stable: processes that had no place before are in the order of the queue.
         waiting.sort_by_key(|(rank, _)| *rank);
         let (policy, parameters) = self.ledger.policy_asked_for();
         let parameters =

@@ -1,8 +1,8 @@
 //! The scheduler under random schedules (shuttle): the shipped `Server` with its books, its epoll,
 //! its doorbells and the areas of its programs, all of them real, beside threads that play
-//! programs, a tool and somebody in the queue. Others run where they can in a manager: between two
-//! reads of shared memory, around each grant, around each call that binds a thread (`seam`). Time
-//! is the model's own: it goes on when nothing happens.
+//! programs, a tool and a process in the queue. Other threads run where they can in a manager:
+//! between two reads of shared memory, around each grant, around each call that binds a thread
+//! (`seam`). Time is the model's own: it goes on when nothing happens.
 //!
 //! # What is played
 //! - The API thread's part: what clients say is put into the queue of calls, which is short, and
@@ -12,11 +12,12 @@
 //!   own.
 //!
 //! # What holds
-//! After each pass: what programs read is what the books say (L1, L2 of `ledger`); nobody waits
-//! beside an idle processor; nobody sleeps who has a processor; no grace is overdue; a process that
-//! is known to be dead is forgotten. At the end: every request was heard, everybody who waited for
-//! a place has had one, every question has had its answer, and all threads have the masks that they
-//! had. A ring or a wake that is lost keeps somebody waiting for ever, which shuttle reports.
+//! After each pass: what programs read is what the books say (L1, L2 of `ledger`); no program waits
+//! beside an idle processor; no virtual processor that has a processor sleeps; no grace is overdue;
+//! a process that is known to be dead is forgotten. At the end: every request was heard, every
+//! process that waited for a place has had one, every question has had its answer, and all threads
+//! have the masks that they had. A ring or a wake that is lost keeps a player waiting for ever,
+//! which shuttle reports.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,7 @@ pub(super) use process::{Masks, Process};
 
 const PROCESSORS: u32 = 3;
 const PROGRAMS: usize = 3;
-/// Those who play: programs, a tool, one in the queue.
+/// The players: programs, a tool, one in the queue.
 const PLAYERS: usize = PROGRAMS + 2;
 /// Calls that the queue holds.
 const ROOM: usize = 2;
@@ -91,7 +92,8 @@ impl View {
 
     pub(super) fn down(&self) -> &Down {
         // SAFETY: - the mapping is as long as the manager made it for a `Down`, aligned to a page,
-        //           and lives as long as self; the type is made of atomics, for which any bits are valid.
+        //           and lives as long as self; the type is made of atomics, for which any bits are
+        //           valid.
         unsafe { &*self.down.as_ptr().cast() }
     }
 
@@ -143,7 +145,7 @@ struct World {
     passes: Count,
     /// Players that do nothing any more, or sleep.
     at_rest: Mutex<usize>,
-    /// Whoever sleeps still shall give up.
+    /// Players that sleep still shall give up.
     over: Mutex<bool>,
     views: Mutex<BTreeMap<u64, std::sync::Arc<View>>>,
     dead: Mutex<BTreeSet<u64>>,
@@ -257,9 +259,9 @@ fn check(server: &Server, world: &World, now: u64) {
             "a virtual processor of program {serial} sleeps and has a processor: a lost wake"
         );
     }
-    // Other policies leave what does not go into equal parts, or into a turn; and while a processor
-    // is too young to be taken (M4) who is to have it may share it, and who is to leave it does not
-    // use its other one yet.
+    // Other policies leave what does not go into equal parts, or into a turn. While a processor is
+    // too young to be taken (M4), the program that is to have it may share it, and the program that
+    // is to leave it does not use its other one yet.
     if server.ledger.waiting() > 0
         && !unbound
         && server.ledger.policy() == "dss-ts"
@@ -305,7 +307,7 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
     let mut rest = 0;
     while rest < REST {
         let seen = world.happened.now();
-        // First who rests, then what they did before that.
+        // First which players rest, then what they did before that.
         let all_rest = *lock(&world.at_rest) == PLAYERS && !somebody_was_woken(world);
         let events = server.reactor.poll().unwrap();
         if events.is_empty() {
@@ -327,7 +329,7 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
         assert_eq!(server.pass(&events, now).unwrap(), None, "it ends by itself");
         check(&server, world, now);
         world.passes.add();
-        // The last pass, too, may have woken somebody, who goes on to ask for something.
+        // The last pass, too, may have woken a player, which goes on to ask for something.
         if somebody_was_woken(world) || world.happened.now() != seen {
             rest = 0;
         }
@@ -425,7 +427,7 @@ fn model(dir: &std::path::Path, processes: &std::sync::Arc<Vec<(Pid, Tid)>>) {
 /// Random schedules, with or without a fault.
 fn explore(fault: Option<Fault>) {
     let dir = tempfile::tempdir().unwrap();
-    // One more for those who register nothing.
+    // One more for the players that register nothing.
     let processes: Vec<Process> = (0..=PROGRAMS).map(|_| Process::start()).collect();
     let known =
         std::sync::Arc::new(processes.iter().map(|it| (it.pid(), it.second)).collect::<Vec<_>>());

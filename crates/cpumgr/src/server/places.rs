@@ -56,7 +56,7 @@ mod tests {
     use crate::kernel::Linux;
     use crate::settings::{self, Waiting};
 
-    /// A manager for everybody whom nobody talks to but the test, and which starts `level`
+    /// A manager that serves all users, to which only the test talks, and which starts `level`
     /// programs.
     fn server(dir: &std::path::Path, level: Option<u32>) -> Server {
         let setup = Setup { public: true, level, ..setup(dir, Box::new(Linux)) };

@@ -57,7 +57,7 @@ pub(super) struct Program {
     pub(super) told: Vec<u32>,
     /// On how many processors of its own it had threads, at most.
     pub(super) seated: usize,
-    /// Who slept for want of what it was just told of is awake.
+    /// The threads that slept for want of what it was just told of are awake.
     is_awake: bool,
     /// The last speed report that was looked at.
     pub(super) reported: u32,
@@ -128,7 +128,7 @@ impl Program {
         }
         if let Some(processors) = holding.unbound {
             self.areas.publish_unbound(processors, holding.dedicated, holding.shared);
-            // Who was squeezed may run where it ran before.
+            // A program that was squeezed may run where it ran before.
             self.set_free(kernel);
         } else {
             self.areas.publish(
@@ -136,8 +136,8 @@ impl Program {
                 holding.dedicated,
                 holding.shared,
             );
-            // With nobody fenced or squeezed nobody must be let out first, and who waits is awake
-            // while the rest is done.
+            // With no thread fenced or squeezed none must be let out first, and threads that wait
+            // are awake while the rest is done.
             self.is_awake = self.fence.is_none() && !self.reclaim.holds_anybody();
             if self.is_awake {
                 self.wake(holding);
@@ -163,7 +163,8 @@ impl Program {
         }
     }
 
-    /// Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
+    /// Wakes threads that sleep for want of a processor and have one now. After the grant
+    /// (`park.wake`).
     fn wake(&self, holding: &Holding) {
         seam::others_run();
         if !seam::has(Fault::EarlyWake) {

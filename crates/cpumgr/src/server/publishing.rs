@@ -10,8 +10,8 @@ use super::Server;
 use crate::trace;
 
 impl Server {
-    /// Tells those who hold something else now: first all of them, so that whoever waits runs, then
-    /// what follows from that.
+    /// Tells the programs that hold something else now: first all of them, so that those that wait
+    /// run, then what follows from that.
     pub(super) fn publish(&mut self, changes: &[AppId], now: u64) {
         for app in changes {
             let program = self.connections.get_mut(&app.0).and_then(|it| it.program.as_mut());

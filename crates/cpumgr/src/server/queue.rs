@@ -4,18 +4,19 @@
 //! 1. A process says `submit` and waits on its connection. It is told how many are before it.
 //! 2. In each pass as many from the front of the queue are admitted as the level leaves room for
 //!    and the policy advises (`Policy::admission`, whose number stands: it keeps its own level, and
-//!    lets in beyond it who has waited too long). An admitted process counts as running until it
-//!    ends, whether or not it registers. When nobody waits any more the policy is asked once more.
-//! 3. It hears `admitted` and becomes its program, as one that was announced does. Who is cancelled
-//!    hears a refusal instead.
+//!    lets in processes beyond it that have waited too long). An admitted process counts as running
+//!    until it ends, whether or not it registers. When no process waits any more the policy is
+//!    asked once more.
+//! 3. It hears `admitted` and becomes its program, as one that was announced does. A process that
+//!    is cancelled hears a refusal instead.
 //!
 //! # Invariants
 //! - A1 First come, first served.
 //! - A2 When nothing runs, the first in the queue is admitted whatever the policy says, unless the
 //!   level is 0: a queue never stands still by itself.
-//! - A3 Whoever hangs up or dies leaves the queue.
+//! - A3 A process that hangs up or dies leaves the queue.
 //! - A4 Programs that were not submitted are not held back; they count as running.
-//! - A5 A queue outlives its manager: level, places, and who runs (`inheriting`).
+//! - A5 A queue outlives its manager: level, places, and which processes run (`inheriting`).
 
 use std::collections::BTreeSet;
 
@@ -35,7 +36,8 @@ pub(super) struct Place {
     /// Its connection.
     pub(super) serial: u64,
     pub(super) since: u64,
-    /// Its place in the queue of a killed manager; who had none is behind all of these.
+    /// Its place in the queue of a killed manager; a process that had none comes after all of
+    /// these.
     rank: usize,
     request: u32,
     /// What it says of itself, escaped.
@@ -151,11 +153,11 @@ impl Server {
         if running == 0 && self.level != Some(0) {
             admit = admit.max(1);
         }
-        // Who is admitted is announced: beyond this number nobody is (V2).
+        // A process that is admitted is announced: beyond this number none is (V2).
         let room = MAX_PROGRAMS.saturating_sub(self.announced().count());
         admit = admit.min(u32::try_from(room).unwrap_or(u32::MAX));
         if let Some((kept, until)) = self.legacy.kept_place(now) {
-            // A1: somebody who waited further in front may come back.
+            // A1: a process that waited further in front may come back.
             let before = self.queue.iter().take_while(|place| place.rank < kept).count();
             admit = admit.min(u32::try_from(before).unwrap_or(u32::MAX));
             self.admit_again = Some(self.admit_again.map_or(until, |again| again.min(until)));
@@ -196,7 +198,7 @@ impl Server {
             .len()
     }
 
-    /// The queue, for client `serial`: who others are is none of its business.
+    /// The queue, for client `serial`, without the places of other users that it may not see.
     pub(super) fn queue_report(&self, serial: u64, now: u64) -> Vec<FromManager> {
         let waiting: Vec<QueuedStatus> = self
             .queue

@@ -13,7 +13,7 @@ use crate::fence::{Fence, Fences};
 const MOST_REASONS: usize = 32;
 
 impl Server {
-    /// The report for client `serial`: who others are is none of its business.
+    /// The report for client `serial`, without the programs of other users that it may not see.
     pub(super) fn report(&self, serial: u64, now: u64) -> Vec<FromManager> {
         let mut programs: Vec<ProgramStatus> = self
             .connections

@@ -1,9 +1,9 @@
-//! What a client may see and change: it follows from who the kernel says that it is (V3).
+//! What a client may see and change: it follows from the user that the kernel names for it (V3).
 
 use super::Server;
 
 impl Server {
-    /// Client `serial` may change what concerns everybody.
+    /// Client `serial` may change what concerns all programs.
     pub(super) fn may_administer(&self, serial: u64) -> bool {
         let uid = self.connections.get(&serial).map(|it| it.peer.uid);
         uid.is_some_and(|uid| uid == 0 || uid == self.doorman.owner)

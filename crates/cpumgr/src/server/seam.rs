@@ -13,7 +13,7 @@ pub(super) enum Fault {
     EarlyWelcome,
     /// Sleepers are woken before the grant is published.
     EarlyWake,
-    /// Who rang too often is never listened to again.
+    /// A program that rang too often is never listened to again.
     Deaf,
 }
 

@@ -3,10 +3,10 @@
 //! a whole turn of the kernel's, and be many times slower.
 //!
 //! # Rule
-//! Who is to be attached by itself is left alone as long as more of its threads run than it would
-//! get processors, and is let go when it comes to have fewer. It is then a stranger to the programs
-//! (`foreign`), and is looked at again. Who was attached by somebody's word stays so, with a
-//! warning in the log.
+//! A program that is to be attached by itself is left alone as long as more of its threads run than
+//! it would get processors, and is let go when it comes to have fewer. It is then a stranger to the
+//! programs (`foreign`), and is looked at again. A program that was attached by a client's word
+//! stays so, with a warning in the log.
 //!
 //! Which threads run: [`watch`](super::watch).
 

@@ -62,7 +62,7 @@ impl Server {
         begun
     }
 
-    /// What the kernel says now. Who ends meanwhile is not in it.
+    /// What the kernel says now. A program that ends meanwhile is not in it.
     fn sample(&self, now: u64, close: bool) -> Sample {
         let mut sample = Sample { at: now, ..Sample::default() };
         // Where all share there is nothing to be found out.

@@ -14,7 +14,8 @@ const MAX_THREADS: usize = 128;
 const MAX_DOUBTFUL: usize = 64;
 
 impl Server {
-    /// Looks when it is time to. Who is curbed, or no longer, is so with the decision of this pass.
+    /// Looks when it is time to. A program is curbed, or no longer curbed, with the decision of
+    /// this pass.
     pub(super) fn look_for_unused(&mut self, now: u64) {
         if self.stirred && self.ledger.is_contended() {
             self.unused.begin(now);
@@ -38,7 +39,7 @@ impl Server {
         }
     }
 
-    /// What the kernel says now. Who ends meanwhile is not in it.
+    /// What the kernel says now. A program that ends meanwhile is not in it.
     fn usage(&self, now: u64) -> Sample {
         let begin = monotonic_ns();
         let mut sample =

@@ -1,12 +1,12 @@
 //! Which threads of a process run all the time.
 //!
 //! # Rule
-//! Of who is attached threads are read only while it could matter: it has fewer processors than
-//! threads, is not curbed, nobody was warned, and it ran for [`BUSY`] of its processors' time since
-//! the last look; a program of many threads more seldom ([`EACH`]). What is read is charged to its
-//! user (`looks`).
+//! Threads of an attached program are read only while it could matter: the program has fewer
+//! processors than threads, is not curbed, was not warned of, and ran for [`BUSY`] of its
+//! processors' time since the last look. A program of many threads is looked at more seldom
+//! ([`EACH`]). What is read is charged to its user (`looks`).
 //!
-//! A thread runs all the time that ran or waited for a processor for [`RUNS`] of a window of
+//! A thread runs all the time when it ran or waited for a processor for [`RUNS`] of a window of
 //! [`WINDOW`] or more.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Who comes, who goes, and what is too young to be taken for that (M4).
+//! Programs that come and go, and what is too young to be taken for that (M4).
 
 use super::*;
 

@@ -34,7 +34,7 @@ fn programs_of_one_name_that_run_at_once_are_measured_each_by_itself() {
     }
     let speedup = |ledger: &Ledger, app: u64| ledger.speedup(AppId(app)).unwrap().speedup;
     assert_eq!((speedup(&ledger, 1), speedup(&ledger, 2)), (2.0, 1.25));
-    // What is remembered is what the first one measured, whoever leaves first.
+    // What is remembered is what the first one measured, whichever program leaves first.
     assert!(ledger.leave(AppId(2)) && ledger.leave(AppId(1)));
     ledger.arrive(AppId(3), 4, 4);
     ledger.report(AppId(3), "cg", &[(2, 500)], 5 * MS).unwrap();

@@ -54,7 +54,7 @@ fn three_programs_on_two_processors_get_the_same_over_three_quanta() {
     assert!(times.iter().all(|time| time.abs_diff(2 * now / 3) <= MS), "{times:?}");
 }
 
-/// Who has processors of its own, and how many.
+/// The programs that have processors of their own, and how many.
 fn owners(ledger: &Ledger) -> Vec<(u64, usize)> {
     let own = ledger.entries.iter().filter(|entry| !entry.holding.shared);
     own.map(|entry| (entry.id.0, entry.holding.cpus.len())).collect()
@@ -115,8 +115,8 @@ fn windows_slide_in_order_from_the_second_turn_on() {
 
 #[test]
 fn no_quantum_runs_where_its_end_changes_nothing() {
-    // Masters that share evenly, somebody who wants more than there is: under a policy that answers
-    // the same each time.
+    // Masters that share evenly, a program that wants more than there is: under a policy that
+    // answers the same each time.
     for (policy, programs, runs) in [
         ("dss-ts", 4, false),
         ("dss-ts", 3, true),

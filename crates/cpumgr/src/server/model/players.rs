@@ -1,4 +1,4 @@
-//! Who plays beside the scheduler: programs, a tool, somebody in the queue.
+//! The players beside the scheduler: programs, a tool, a process in the queue.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ fn sleep(world: &World, view: &View) {
     state(VpState::Running);
 }
 
-/// Who asks, and changes things.
+/// A tool, which asks and changes things.
 pub(super) fn tool(world: &World) {
     let mut line = world.open(PROGRAMS);
     for _ in 0..3 {
@@ -140,7 +140,7 @@ pub(super) fn tool(world: &World) {
     world.rests(true);
 }
 
-/// Who waits to be started, and ends.
+/// A process that waits to be started, and ends.
 pub(super) fn submitter(world: &World) {
     let mut line = world.open(PROGRAMS);
     let answer = line.ask(ToManager::Submit { request: 1, label: "later".into(), attach: true });
