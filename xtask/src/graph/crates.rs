@@ -73,6 +73,11 @@ const RULES: &[Rule] = &[
         ],
         reason: "omp-shim stands on the engine, beside the safe library",
     },
+    Rule {
+        package: "nanothreads-kernels",
+        may_use: &["nanothreads"],
+        reason: "the kernels are programs of a user: they know the library's public API alone",
+    },
     Rule { package: "xtask", may_use: &[], reason: "xtask must build when the workspace does not" },
     Rule {
         package: "nanos",
@@ -87,7 +92,7 @@ const RULES: &[Rule] = &[
             "nanothreads-asat",
             "nanothreads-upm",
         ],
-        reason: "benches and examples use the libraries; nothing uses cpumgr, omp-shim or xtask",
+        reason: "benches and examples use the libraries; nothing uses programs and omp-shim",
     },
 ];
 
@@ -229,7 +234,7 @@ mod tests {
     #[test]
     fn nothing_may_use_the_programs() {
         for user in RULES {
-            for program in ["cpumgr", "omp-shim", "xtask", "nanos"] {
+            for program in ["cpumgr", "omp-shim", "nanothreads-kernels", "xtask", "nanos"] {
                 let edge: &[Edge] = &[(program, None)];
                 let text = document(&[(user.package, edge), (program, &[])]);
                 assert!(check(&text).is_err(), "{} -> {program} passed", user.package);

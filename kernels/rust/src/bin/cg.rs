@@ -1,0 +1,9 @@
+//! CG of the NAS parallel benchmarks.
+
+use std::process::ExitCode;
+
+use nanothreads_kernels::{cg::Kernel, program};
+
+fn main() -> ExitCode {
+    program::main::<Kernel>()
+}
