@@ -3,9 +3,9 @@
 //!
 //! # Question, and what refutes the claim
 //! A region of 10 us of work, 5 us for each of two threads, costs at most twice its sequential time
-//! on average, with the hog on the slave's or on the master's processor, bound and unbound. Refuted
-//! when `x alone` of a row of ours is above 2. Peers, and the sequential program, stand in the same
-//! table.
+//! on average, with the hog on the worker's or on the master's processor, bound and unbound.
+//! Refuted when `x alone` of a row of ours is above 2. Peers, and the sequential program, stand in
+//! the same table.
 //!
 //! The time is the mean of the regions of 0.25 s, so that every time slice for which a thread waits
 //! counts, some dozens of them; `p50 us` and `p99 us` say how it is spread. `x alone` is the mean
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     regions::SHRINKS.store(true, Relaxed);
     let cases = [
         ("no hog", None),
-        ("hog on the slave's processor", Some(1)),
+        ("hog on the worker's processor", Some(1)),
         ("hog on the master's processor", Some(0)),
     ];
     let cases = cases.map(|(name, at)| {

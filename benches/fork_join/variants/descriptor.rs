@@ -17,7 +17,7 @@ unsafe impl Send for Descriptor {}
 unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
-    /// Without `work`: the slave is to end.
+    /// Without `work`: the worker is to end.
     pub(crate) fn new(work: Option<Work>, argument: *const ()) -> Self {
         Self { work, argument }
     }

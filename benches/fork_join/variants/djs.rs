@@ -1,4 +1,4 @@
-//! The distributed join structure as published (F6): each slave writes its own join sequence
+//! The distributed join structure as published (F6): each worker writes its own join sequence
 //! number, four to a line; the master holds the last value of each (PJV) and waits until the number
 //! is greater, looking at both ends at once.
 
@@ -28,29 +28,29 @@ pub(crate) struct Join {
 unsafe impl Sync for Join {}
 
 impl Join {
-    pub(crate) fn new(slaves: usize) -> Self {
-        let djs = (0..slaves.div_ceil(TO_A_LINE)).map(|_| Line::default()).collect();
-        Self { djs, pjv: HandCell::new(vec![0; slaves].into()) }
+    pub(crate) fn new(workers: usize) -> Self {
+        let djs = (0..workers.div_ceil(TO_A_LINE)).map(|_| Line::default()).collect();
+        Self { djs, pjv: HandCell::new(vec![0; workers].into()) }
     }
 
-    fn number(&self, slave: usize) -> &AtomicU64 {
-        &self.djs[(slave - 1) / TO_A_LINE].0[(slave - 1) % TO_A_LINE]
+    fn number(&self, worker: usize) -> &AtomicU64 {
+        &self.djs[(worker - 1) / TO_A_LINE].0[(worker - 1) % TO_A_LINE]
     }
 
-    /// `number`: the slave's descriptors before this one.
-    pub(crate) fn arrive(&self, slave: usize, number: u64) {
+    /// `number`: the worker's descriptors before this one.
+    pub(crate) fn arrive(&self, worker: usize, number: u64) {
         // ORDERING: Release - pairs with the Acquire in `join`.
-        self.number(slave).store(number + 1, Release);
+        self.number(worker).store(number + 1, Release);
     }
 
-    /// Waits until every slave's number is greater than the one last seen.
+    /// Waits until every worker's number is greater than the one last seen.
     pub(crate) fn join(&self) {
-        let look = |pjv: &mut [u64], slave: usize| {
+        let look = |pjv: &mut [u64], worker: usize| {
             // ORDERING: Acquire - pairs with the Release in `arrive`.
-            let now = self.number(slave).load(Acquire);
-            let arrived = now.wrapping_sub(pjv[slave - 1]).cast_signed() > 0;
+            let now = self.number(worker).load(Acquire);
+            let arrived = now.wrapping_sub(pjv[worker - 1]).cast_signed() > 0;
             if arrived {
-                pjv[slave - 1] = now;
+                pjv[worker - 1] = now;
             }
             arrived
         };

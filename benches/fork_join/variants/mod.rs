@@ -3,10 +3,10 @@
 //!
 //! | name | descriptor | fork | join |
 //! |---|---|---|---|
-//! | `mp-shm` | at one fixed place | one sequence number for all | a mark for each slave, each on a line of its own |
+//! | `mp-shm` | at one fixed place | one sequence number for all | a mark for each worker, each on a line of its own |
 //! | `mp-fop` | at one fixed place | one sequence number for all | one counter, fetch-and-op |
 //! | `gwd` | elsewhere; a ring of pointers for all | NULL at the own index = nothing; a used location is cleared | DJS, PJV |
-//! | `lwd` | elsewhere; a ring of pointers for each slave | as `gwd` | DJS, PJV |
+//! | `lwd` | elsewhere; a ring of pointers for each worker | as `gwd` | DJS, PJV |
 //!
 //! No thread sleeps here, nothing is nested, and the master is one thread: this is what the papers
 //! timed. The code that makes the pool binds the threads. The product's own forms are in the
@@ -25,46 +25,46 @@ use std::thread::{self, JoinHandle};
 /// In the order of the paper.
 pub(crate) const NAMES: [&str; 4] = ["mp-shm", "mp-fop", "gwd", "lwd"];
 
-/// A way to hand a descriptor to slaves 1.. and to hear that they are done.
+/// A way to hand a descriptor to workers 1.. and to hear that they are done.
 trait Scheme: Send + Sync {
     /// The master hands out the descriptor, which it keeps until the join, when all have arrived
     /// for the last one.
     fn fork(&self, descriptor: &Descriptor);
-    /// The slave's descriptor number `number` (from 0), if it is there.
-    fn take(&self, slave: usize, number: u64) -> Option<*const Descriptor>;
-    /// The slave is done with descriptor `number`.
-    fn arrive(&self, slave: usize, number: u64);
+    /// The worker's descriptor number `number` (from 0), if it is there.
+    fn take(&self, worker: usize, number: u64) -> Option<*const Descriptor>;
+    /// The worker is done with descriptor `number`.
+    fn arrive(&self, worker: usize, number: u64);
     /// The master waits for all.
     fn join(&self);
 }
 
-/// A master, which is the thread that calls [`Pool::region`], and its slaves.
+/// A master, which is the thread that calls [`Pool::region`], and its workers.
 pub(crate) struct Pool {
     scheme: Arc<dyn Scheme>,
-    slaves: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
 }
 
 impl Pool {
-    /// The scheme of that name with `threads` threads, the caller among them; each slave calls
+    /// The scheme of that name with `threads` threads, the caller among them; each worker calls
     /// `bind` first. `None` when there is no such scheme.
     pub(crate) fn new(name: &str, threads: usize, bind: fn(usize)) -> Option<Pool> {
-        let slaves = threads.saturating_sub(1);
+        let workers = threads.saturating_sub(1);
         let scheme: Arc<dyn Scheme> = match name {
-            "mp-shm" => Arc::new(mp::Marks::new(slaves)),
-            "mp-fop" => Arc::new(mp::Counter::new(slaves)),
-            "gwd" => Arc::new(pointers::Global::new(slaves)),
-            "lwd" => Arc::new(pointers::Local::new(slaves)),
+            "mp-shm" => Arc::new(mp::Marks::new(workers)),
+            "mp-fop" => Arc::new(mp::Counter::new(workers)),
+            "gwd" => Arc::new(pointers::Global::new(workers)),
+            "lwd" => Arc::new(pointers::Local::new(workers)),
             _ => return None,
         };
-        let start = |slave| {
+        let start = |worker| {
             let scheme = Arc::clone(&scheme);
             thread::spawn(move || {
-                bind(slave);
-                serve(&*scheme, slave);
+                bind(worker);
+                serve(&*scheme, worker);
             })
         };
-        let slaves = (1..=slaves).map(start).collect();
-        Some(Pool { scheme, slaves })
+        let workers = (1..=workers).map(start).collect();
+        Some(Pool { scheme, workers })
     }
 
     /// Calls `work(argument, id)` on each thread, as 0 on the caller, and returns when all are
@@ -87,23 +87,23 @@ impl Drop for Pool {
         let end = Descriptor::new(None, std::ptr::null());
         self.scheme.fork(&end);
         self.scheme.join();
-        for slave in self.slaves.drain(..) {
-            // A slave that panicked has said so.
-            let _ = slave.join();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has said so.
+            let _ = worker.join();
         }
     }
 }
 
-fn serve(scheme: &dyn Scheme, slave: usize) {
+fn serve(scheme: &dyn Scheme, worker: usize) {
     for number in 0.. {
-        let descriptor = wait_for(|| scheme.take(slave, number));
+        let descriptor = wait_for(|| scheme.take(worker, number));
         // SAFETY: - the master keeps it until the join.
         let (work, argument) = unsafe { (*descriptor).parts() };
         if let Some(work) = work {
             // SAFETY: - `Pool::region`'s contract.
-            unsafe { work(argument, slave) };
+            unsafe { work(argument, worker) };
         }
-        scheme.arrive(slave, number);
+        scheme.arrive(worker, number);
         if work.is_none() {
             return;
         }

@@ -21,7 +21,7 @@ struct Announcement {
     sequence: CachePadded<AtomicU64>,
 }
 
-// SAFETY: - the place is written when all slaves have arrived, and read by them between
+// SAFETY: - the place is written when all workers have arrived, and read by them between
 // announcement and arrival.
 unsafe impl Sync for Announcement {}
 
@@ -35,7 +35,7 @@ impl Announcement {
 
     /// Returns the number of the announcement, from 1.
     fn announce(&self, descriptor: &Descriptor) -> u64 {
-        // SAFETY: - all slaves have arrived for the last one.
+        // SAFETY: - all workers have arrived for the last one.
         unsafe { self.descriptor.with_mut(|place| *place = *descriptor) };
         // ORDERING: Relaxed - the master's own. Release - pairs with the Acquire in `take`.
         let next = self.sequence.load(Relaxed) + 1;
@@ -59,13 +59,13 @@ impl Announcement {
 /// `mp-shm`.
 pub(crate) struct Marks {
     announcement: Announcement,
-    /// Last descriptor that each slave finished.
+    /// Last descriptor that each worker finished.
     marks: Box<[CachePadded<AtomicU64>]>,
 }
 
 impl Marks {
-    pub(crate) fn new(slaves: usize) -> Self {
-        let marks = (0..slaves).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
+    pub(crate) fn new(workers: usize) -> Self {
+        let marks = (0..workers).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
         Self { announcement: Announcement::new(), marks }
     }
 }
@@ -79,9 +79,9 @@ impl Scheme for Marks {
         self.announcement.take(number)
     }
 
-    fn arrive(&self, slave: usize, number: u64) {
+    fn arrive(&self, worker: usize, number: u64) {
         // ORDERING: Release - pairs with the Acquire in `join`.
-        self.marks[slave - 1].store(number + 1, Release);
+        self.marks[worker - 1].store(number + 1, Release);
     }
 
     fn join(&self) {
@@ -98,13 +98,13 @@ pub(crate) struct Counter {
     announcement: Announcement,
     /// Arrivals for all descriptors so far.
     arrivals: CachePadded<AtomicU64>,
-    slaves: u64,
+    workers: u64,
 }
 
 impl Counter {
-    pub(crate) fn new(slaves: usize) -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         let arrivals = CachePadded::new(AtomicU64::new(0));
-        Self { announcement: Announcement::new(), arrivals, slaves: slaves as u64 }
+        Self { announcement: Announcement::new(), arrivals, workers: workers as u64 }
     }
 }
 
@@ -123,7 +123,7 @@ impl Scheme for Counter {
     }
 
     fn join(&self) {
-        let all = self.announcement.last() * self.slaves;
+        let all = self.announcement.last() * self.workers;
         // ORDERING: Acquire - pairs with the Release of each arrival (one release sequence).
         wait_for(|| (self.arrivals.load(Acquire) == all).then_some(()));
     }

@@ -1,5 +1,5 @@
 //! `gwd` and `lwd` as published (F3 to F5): circular lists of pointers to descriptors, one for all
-//! or one for each slave.
+//! or one for each worker.
 //!
 //! NULL at the reader's own index means that there is nothing. The producer's index is advanced
 //! under mutual exclusion (LL/SC then, fetch-and-add here), since any processor may supply. After
@@ -60,8 +60,8 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    pub(crate) fn new(slaves: usize) -> Self {
-        Self { list: List::new(), join: Join::new(slaves) }
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { list: List::new(), join: Join::new(workers) }
     }
 }
 
@@ -74,8 +74,8 @@ impl Scheme for Global {
         self.list.take(number)
     }
 
-    fn arrive(&self, slave: usize, number: u64) {
-        self.join.arrive(slave, number);
+    fn arrive(&self, worker: usize, number: u64) {
+        self.join.arrive(worker, number);
     }
 
     fn join(&self) {
@@ -90,8 +90,8 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(crate) fn new(slaves: usize) -> Self {
-        Self { lists: (0..slaves).map(|_| List::new()).collect(), join: Join::new(slaves) }
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { lists: (0..workers).map(|_| List::new()).collect(), join: Join::new(workers) }
     }
 }
 
@@ -102,12 +102,12 @@ impl Scheme for Local {
         }
     }
 
-    fn take(&self, slave: usize, number: u64) -> Option<*const Descriptor> {
-        self.lists[slave - 1].take(number)
+    fn take(&self, worker: usize, number: u64) -> Option<*const Descriptor> {
+        self.lists[worker - 1].take(number)
     }
 
-    fn arrive(&self, slave: usize, number: u64) {
-        self.join.arrive(slave, number);
+    fn arrive(&self, worker: usize, number: u64) {
+        self.join.arrive(worker, number);
     }
 
     fn join(&self) {

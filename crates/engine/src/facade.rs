@@ -55,7 +55,7 @@ pub fn identify_region(region: usize) {
     local().identify_region(region);
 }
 
-/// The virtual processors that the calling thread has for its teams, and those that they have for
+/// The workers that the calling thread has for its teams, and those that they have for
 /// theirs, go on on new kernel threads: what the program keeps in thread-local storage there begins
 /// anew. Outside regions; inside one it does nothing. Not in the child of a fork, and where the
 /// system refuses threads.

@@ -1,7 +1,7 @@
 //! What others inherit from a thread of the engine: the mask that the program was started with
 //! (D2), and usual turns.
 //!
-//! A virtual processor may be bound to one processor, or put on one by who wakes it
+//! A worker may be bound to one processor, or put on one by who wakes it
 //! ([`berth`](crate::placement::berth)), and the kernel hands a thread's mask on to whatever that
 //! thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
@@ -19,7 +19,7 @@
 //! # In a child of `vfork`
 //! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec;
 //! other threads run. So it must not allocate nor lock, and what it writes its parent finds.
-//! [`before_exec`] reads a thread-local and words of the virtual processor, and tells by the
+//! [`before_exec`] reads a thread-local and words of the worker, and tells by the
 //! kernel's number which of the two calls it. The child may have got a mask of its own from the
 //! program, which stays: what it has is inherited if it is what the parent has, or what that was
 //! bound to or put on (it may have been squeezed or freed since).
@@ -28,7 +28,7 @@ use crate::manager::source;
 use crate::placement::berth::Held;
 use crate::program::program;
 use crate::thread::{Local, Pin, current, local};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::affinity;
 use platform::mask::{self, Mask};
 
@@ -49,7 +49,8 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
     if let Some(local) = current::existing() {
         local.end_long_turns();
     }
-    let _unbound = current::existing().and_then(|local| Some(Unbound::begin(local, local.vp()?)));
+    let _unbound =
+        current::existing().and_then(|local| Some(Unbound::begin(local, local.worker()?)));
     body()
 }
 
@@ -59,10 +60,10 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
 /// `vfork`.
 pub fn needs_unbound() -> bool {
     // One that has its usual mask may be put somewhere at any time.
-    current::existing().is_some_and(|local| local.vp().is_some() || local.has_long_turns())
+    current::existing().is_some_and(|local| local.worker().is_some() || local.has_long_turns())
 }
 
-/// To be called before the caller (a virtual processor's thread, or a child that it has by `vfork`
+/// To be called before the caller (a worker's thread, or a child that it has by `vfork`
 /// or `clone`) becomes another program: gives it the mask that this program was started with,
 /// unless it has one of its own (module head). Should the exec fail, a thread has that mask until
 /// its next safe point.
@@ -77,23 +78,23 @@ pub fn before_exec() {
             local.end_childs_long_turns();
         }
     }
-    let Some(vp) = current::own_vp() else { return };
-    if vp.tid() == Some(mask::current_task()) {
-        let held = vp.hold();
-        if may_be_bound(vp) {
+    let Some(worker) = current::own_worker() else { return };
+    if worker.tid() == Some(mask::current_task()) {
+        let held = worker.hold();
+        if may_be_bound(worker) {
             take_programs_mask();
-            forget_place(vp);
+            forget_place(worker);
         }
         held.for_good();
-    } else if is_inherited(vp) {
+    } else if is_inherited(worker) {
         take_programs_mask();
     }
 }
 
-/// Whether the virtual processor may have another mask than the program's: a manager squeezes also
+/// Whether the worker may have another mask than the program's: a manager squeezes also
 /// those that nobody in the program has bound.
-fn may_be_bound(vp: &Vp) -> bool {
-    vp.is_bound() || source::managed_already().is_some()
+fn may_be_bound(worker: &Worker) -> bool {
+    worker.is_bound() || source::managed_already().is_some()
 }
 
 /// Gives the caller the mask of the program. Refused where its processors went offline: what is
@@ -102,31 +103,31 @@ fn take_programs_mask() {
     let _ = affinity::set_affinity(None, program().mask());
 }
 
-/// Whether the caller, a child of the virtual processor's thread that shares its memory, has a mask
+/// Whether the caller, a child of the worker's thread that shares its memory, has a mask
 /// that it was born with and that is not the program's.
-fn is_inherited(vp: &Vp) -> bool {
+fn is_inherited(worker: &Worker) -> bool {
     // A kernel that does not say: more processors than there are kernels for.
-    let Ok(own) = Mask::of(None) else { return may_be_bound(vp) };
-    if !may_be_bound(vp) {
-        return vp.was_put_on(&own);
+    let Ok(own) = Mask::of(None) else { return may_be_bound(worker) };
+    if !may_be_bound(worker) {
+        return worker.was_put_on(&own);
     }
     // The thread is not found in another namespace of process numbers.
-    vp.tid().is_some_and(|tid| Mask::of(Some(tid)).is_ok_and(|parents| parents == own))
-        || vp.cpu().is_some_and(|cpu| own.is_only(cpu))
+    worker.tid().is_some_and(|tid| Mask::of(Some(tid)).is_ok_and(|parents| parents == own))
+        || worker.cpu().is_some_and(|cpu| own.is_only(cpu))
 }
 
 /// Wherever the calling thread was put, it is there no more: it looks at its next safe point.
-fn forget_place(vp: &Vp) {
-    vp.station().lose_place();
+fn forget_place(worker: &Worker) {
+    worker.station().lose_place();
     local().waiter().sitter().was_put_elsewhere();
 }
 
-/// The calling virtual processor while what it starts has the program's mask: nobody puts it
+/// The calling worker while what it starts has the program's mask: nobody puts it
 /// anywhere, and a manager does not squeeze it: who waits for a processor between its new mask and
 /// the start can be outside for longer than the grace.
 struct Unbound {
     local: &'static Local,
-    vp: &'static Vp,
+    worker: &'static Worker,
     /// The mask of a bound one.
     before: Option<Mask>,
     _held: Held<'static>,
@@ -135,22 +136,22 @@ struct Unbound {
 }
 
 impl Unbound {
-    fn begin(local: &'static Local, vp: &'static Vp) -> Self {
-        let (_pin, _held) = (local.pin(), vp.hold());
+    fn begin(local: &'static Local, worker: &'static Worker) -> Self {
+        let (_pin, _held) = (local.pin(), worker.hold());
         if let Some(managed) = source::managed_already() {
-            managed.spare(vp);
+            managed.spare(worker);
         }
-        let before = if may_be_bound(vp) { Mask::of(None).ok() } else { None };
+        let before = if may_be_bound(worker) { Mask::of(None).ok() } else { None };
         if before.is_some() {
             take_programs_mask();
         }
-        Self { local, vp, before, _held, _pin }
+        Self { local, worker, before, _held, _pin }
     }
 }
 
 impl Drop for Unbound {
     fn drop(&mut self) {
-        if local().vp().is_none() {
+        if local().worker().is_none() {
             // A child that the body forked: it keeps the program's mask.
             return;
         }
@@ -159,10 +160,10 @@ impl Drop for Unbound {
             let _ = before.take();
             // A grant that came meanwhile, or the end of the manager: wherever the thread was put
             // since then, nobody knows where it is now.
-            forget_place(self.vp);
+            forget_place(self.worker);
         }
         if let Some(managed) = source::managed_already() {
-            managed.spare_no_more(self.local.waiter().sitter(), self.vp);
+            managed.spare_no_more(self.local.waiter().sitter(), self.worker);
         }
     }
 }

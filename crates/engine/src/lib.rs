@@ -12,7 +12,7 @@
 //! 5. `work`: work as plain data.
 //! 6. `program`: settings, processors, masters and counters of the program.
 //! 7. `placement`: on which processor a worker runs.
-//! 8. `workers`: the workers (virtual processors), and the pool of all.
+//! 8. `workers`: the worker, and the pool of all.
 //! 9. `manager`: following a processor manager; the source of team sizes.
 //! 10. `waits`: how threads wait.
 //! 11. `thread`: the state of a thread: where it stands, and what it reserved.
@@ -87,7 +87,7 @@ pub use crate::{
     thread::{head, membership, split},
     waits::patience,
     work::captures,
-    workers::vp,
+    workers::worker,
 };
 
 pub use crate::facade::{
@@ -104,7 +104,7 @@ pub use crate::protocols::wait_point::WaitPoint;
 pub use crate::regions::barrier::Barrier;
 pub use crate::report::{report, statistics};
 pub use crate::sizer::TeamSizer;
-pub use crate::teams::offer::{Offer, Refusal, VirtualProcessor, on_each_vp, virtual_processors};
+pub use crate::teams::offer::{Offer, Refusal, WorkerHandle, on_each_worker, workers};
 pub use crate::teams::recall::Recall;
 pub use crate::teams::team::Team;
 pub use crate::work::{Member, Work};

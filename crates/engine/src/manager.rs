@@ -2,12 +2,12 @@
 //! whom its threads help.
 //!
 //! # Seats (`manager/seats.rs`)
-//! The manager speaks of virtual processors 0, 1, 2, ... of a program, and gives a processor to
+//! The manager speaks of workers 0, 1, 2, ... of a program, and gives a processor to
 //! each of the first ones. *Seat* i is where it says that number i shall run. The master has seat
-//! 0; thread i of its teams has seat i (D3): a VP that was created under another number changes
+//! 0; thread i of its teams has seat i (D3): a worker that was created under another number changes
 //! seats with who has it. A seat beyond the grant is everywhere in the grant. With several masters
 //! nobody knows whose thread i runs when: they share the number of processors
-//! ([`shares`](crate::protocols::shares), D6), and every VP may run on all that are granted. A
+//! ([`shares`](crate::protocols::shares), D6), and every worker may run on all that are granted. A
 //! place of its own for each would have to change with what each fork takes, and moving a thread
 //! that is awake costs more than most regions.
 //!
@@ -15,14 +15,14 @@
 //! A new grant has a new epoch. Threads look for one at *safe points* only
 //! ([`safe_point`](crate::regions::safe_point)): where they wait, between two pieces of work, and
 //! the master at each fork.
-//! - P1 The VP binds itself to its new place ([`Managed::at_safe_point`],
-//!   [`Managed::between_pieces`]). A VP that was asked thereby leaves the processor that was taken;
-//!   in a team that is too large now it waits by yields.
+//! - P1 The worker binds itself to its new place ([`Managed::at_safe_point`],
+//!   [`Managed::between_pieces`]). A worker that was asked thereby leaves the processor that was
+//!   taken; in a team that is too large now it waits by yields.
 //! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a
 //!   running thread's migration costs; and it moves itself to seat 0, by binding itself there and
 //!   at once to its own mask again: it is never *kept* anywhere (D2), and what it forks with
 //!   another process inherits its mask.
-//! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all VPs their
+//! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all workers their
 //!   mask back: a region that is out does not have to come to a safe point (D5).
 //!
 //! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2,
@@ -35,7 +35,7 @@
 //!   better off on two processors, whoever else is there (`cargo xtask flip flags`: 27 times as
 //!   many rounds in a second).
 //!
-//! P1 to P3 may meet on one VP: see [`following`].
+//! P1 to P3 may meet on one worker: see [`following`].
 //!
 //! # Measuring (`manager/analyzer.rs`)
 //! See there.
@@ -47,7 +47,7 @@
 //! See there.
 //!
 //! # Papers
-//! P2 sections 3.1 to 3.3 and 5.2, Figures 3 and 4 (M3, M5 to M7, M9, M10). There a VP that is
+//! P2 sections 3.1 to 3.3 and 5.2, Figures 3 and 4 (M3, M5 to M7, M9, M10). There a worker that is
 //! asked suspends itself, and work that was preempted waits for a processor; here teams keep their
 //! threads (D15), so that a thread without a processor of its own shares those of its program, and
 //! whoever waits gives way to it.
@@ -57,7 +57,7 @@ use crate::program::mask_and_quota::MaskAndQuota;
 use crate::program::program;
 use crate::protocols::wishes::Wishes;
 use crate::sizer::{Lease, Seal, TeamSizer};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use air::Desk;
 use analyzer::{Advice, Analyzer};
 use arena::client::{Client, ConnectError};
@@ -222,17 +222,17 @@ impl Managed {
         advice.most.map_or(usize::MAX, |most| most as usize)
     }
 
-    /// Where a thread waits: it follows a new grant, and helps who has no processor. `vp`: the
+    /// Where a thread waits: it follows a new grant, and helps who has no processor. `worker`: the
     /// calling thread, unless it is the program's. Cost when nothing is new: a few loads.
     #[inline]
-    pub(crate) fn at_safe_point(&self, vp: Option<&'static Vp>) {
-        if let Some(vp) = vp
-            && !vp.station().follows(self.epoch())
+    pub(crate) fn at_safe_point(&self, worker: Option<&'static Worker>) {
+        if let Some(worker) = worker
+            && !worker.station().follows(self.epoch())
         {
-            self.follow(vp);
+            self.follow(worker);
         }
         if self.client().preempted() > 0 {
-            self.help.somebody(self, vp);
+            self.help.somebody(self, worker);
         }
     }
 
@@ -245,16 +245,16 @@ impl Managed {
         }
     }
 
-    /// An idle VP looked before it sleeps and found nothing.
+    /// An idle worker looked before it sleeps and found nothing.
     #[cold]
-    pub(crate) fn falls_asleep(&self, vp: &Vp) {
-        self.client().set_vp_state(vp.seat(), VpState::Parked);
+    pub(crate) fn falls_asleep(&self, worker: &Worker) {
+        self.client().set_vp_state(worker.seat(), VpState::Parked);
     }
 
     /// It has found nothing for `idle` ticks. Returns after which time it should say so again,
     /// while it sleeps.
     #[cold]
-    pub(crate) fn idles(&self, vp: &Vp, idle: u64) -> Option<Duration> {
+    pub(crate) fn idles(&self, worker: &Worker, idle: u64) -> Option<Duration> {
         if !self.client().is_alive() {
             return None;
         }
@@ -262,7 +262,7 @@ impl Managed {
         // ORDERING: Relaxed - as in `at_fork`.
         let (forks, lease) = (self.forks.load(Relaxed), self.lease());
         let again = if program().masters().are_one() {
-            self.wishes.lower(&self.desk, vp.seat(), lease, idle_us, forks)
+            self.wishes.lower(&self.desk, worker.seat(), lease, idle_us, forks)
         } else {
             let shares = program().masters().shares();
             shares.look_around(None);
@@ -273,8 +273,8 @@ impl Managed {
 
     /// It found something.
     #[cold]
-    pub(crate) fn is_awake(&self, vp: &Vp) {
-        self.client().set_vp_state(vp.seat(), VpState::Running);
+    pub(crate) fn is_awake(&self, worker: &Worker) {
+        self.client().set_vp_state(worker.seat(), VpState::Running);
         if self.wishes.are_down() {
             self.wishes.rise(&self.desk, 0);
         }

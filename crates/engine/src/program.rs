@@ -65,7 +65,7 @@ impl State for Program {
         if let Some(config) = self.config.get() {
             let _ = fresh.config.set(config.clone());
         }
-        // The forking thread may be a bound virtual processor; the child is a program like its
+        // The forking thread may be a bound worker; the child is a program like its
         // parent (D2, D4). What nobody has looked up yet, or another thread is amid looking up, the
         // child looks up itself.
         if let Some(mask) = self.mask.get() {

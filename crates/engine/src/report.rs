@@ -1,4 +1,4 @@
-//! What the engine did so far, and what each virtual processor is at: for questions why a program
+//! What the engine did so far, and what each worker is at: for questions why a program
 //! is slow, or does not go on.
 
 use crate::manager::source::source;
@@ -22,10 +22,10 @@ use std::fmt::Write;
 /// println!("{during}");
 /// ```
 pub fn statistics() -> Statistics {
-    Statistics { virtual_processors: pool().created() as u64, ..program().counters().sum() }
+    Statistics { workers: pool().created() as u64, ..program().counters().sum() }
 }
 
-/// What each virtual processor of the process is at, a line for each: whether it sleeps, and the
+/// What each worker of the process is at, a line for each: whether it sleeps, and the
 /// numbers of its last work in its supply line (supplied, claimed, done: `supplied` above `done` is
 /// work that it has, or that waits for it), and how often it arrived from works that were
 /// broadcast. The numbers change while they are read. For reports of programs that hang.
@@ -35,7 +35,7 @@ pub fn statistics() -> Statistics {
 /// // SAFETY: - `nothing` takes no data, and does not unwind.
 /// unsafe { nanothreads_engine::Team::reserve(2).run(nothing, std::ptr::null()) };
 /// let report = nanothreads_engine::report();
-/// assert_eq!(report.lines().count(), nanothreads_engine::virtual_processors().len() + 1);
+/// assert_eq!(report.lines().count(), nanothreads_engine::workers().len() + 1);
 /// ```
 pub fn report() -> String {
     let sizer = source();
@@ -46,8 +46,8 @@ pub fn report() -> String {
         sizer.lease(),
         sizer.epoch()
     );
-    for vp in pool().all().iter() {
-        let _ = writeln!(text, "{vp}");
+    for worker in pool().all().iter() {
+        let _ = writeln!(text, "{worker}");
     }
     text
 }

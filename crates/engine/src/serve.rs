@@ -1,4 +1,4 @@
-//! What the thread of a virtual processor does as long as it lives: it looks for work, runs it,
+//! What the thread of a worker does as long as it lives: it looks for work, runs it,
 //! says that it is done, and waits.
 
 use crate::manager::source::{self, source};
@@ -12,7 +12,7 @@ use crate::thread::membership::{Carrier, Membership};
 use crate::thread::{Local, current};
 use crate::waits::patience::{self, Wait};
 use crate::work::{Offered, Region, Work, WorkDescriptor};
-use crate::workers::vp::{Progress, Vp};
+use crate::workers::worker::{Progress, Worker};
 use heir::Heir;
 use platform::clock::Ticks;
 use std::cell::Cell;
@@ -21,50 +21,50 @@ mod heir;
 
 pub(crate) use heir::renew_members;
 
-/// The life of a virtual processor's first thread. Returns when another one has taken its place.
-pub(crate) fn live(vp: &'static Vp) {
-    main(vp, None);
+/// The life of a worker's first thread. Returns when another one has taken its place.
+pub(crate) fn live(worker: &'static Worker) {
+    main(worker, None);
 }
 
-fn main(vp: &'static Vp, heir: Option<Heir>) {
+fn main(worker: &'static Worker, heir: Option<Heir>) {
     // Its master waits for it.
     let guard = NoUnwinding::enter();
-    let (local, mut progress) = begin(vp, heir);
+    let (local, mut progress) = begin(worker, heir);
     // The own line, the team's ring and the open ring, in this order (F5). Cost when nothing is
     // new: a load for each, of a line in the own cache. The less there is to do between the arrival
     // of a line and the start of its work, the shorter the region.
     loop {
-        // SAFETY: - the VP's thread, which is done with what it found before.
-        if let Some((number, descriptor)) = unsafe { vp.look_at_line(&mut progress) } {
-            run_line(vp, local, &descriptor);
-            // SAFETY: - polled above by this thread, the slot's virtual processor, and run.
-            unsafe { vp.finish(number) };
+        // SAFETY: - the worker's thread, which is done with what it found before.
+        if let Some((number, descriptor)) = unsafe { worker.look_at_line(&mut progress) } {
+            run_line(worker, local, &descriptor);
+            // SAFETY: - polled above by this thread, the slot's worker, and run.
+            unsafe { worker.finish(number) };
             continue;
         }
         // SAFETY: - as above.
-        if let Some(region) = unsafe { vp.look_at_ring() } {
-            run_broadcast(vp, local, &region, &mut progress);
+        if let Some(region) = unsafe { worker.look_at_ring() } {
+            run_broadcast(worker, local, &region, &mut progress);
             continue;
         }
         // SAFETY: - as above.
-        let Some(offered) = (unsafe { vp.look_at_offers(&progress) }) else {
-            if let Some(region) = wait_for_news(vp, local, &progress) {
-                run_broadcast(vp, local, &region, &mut progress);
+        let Some(offered) = (unsafe { worker.look_at_offers(&progress) }) else {
+            if let Some(region) = wait_for_news(worker, local, &progress) {
+                run_broadcast(worker, local, &region, &mut progress);
             }
             continue;
         };
         // What its supplier had seen supplied may have come since the looks above, and goes
         // first: the offer may last until that is done (`recall`, I2). It stays in its ring until
         // it is finished.
-        if vp.has_line(&progress) {
+        if worker.has_line(&progress) {
             continue;
         }
         // SAFETY: - as above.
-        if let Some(region) = unsafe { vp.look_at_ring() } {
-            run_broadcast(vp, local, &region, &mut progress);
+        if let Some(region) = unsafe { worker.look_at_ring() } {
+            run_broadcast(worker, local, &region, &mut progress);
             continue;
         }
-        if run_offer(vp, local, offered, &mut progress) {
+        if run_offer(worker, local, offered, &mut progress) {
             guard.leave();
             return;
         }
@@ -72,26 +72,26 @@ fn main(vp: &'static Vp, heir: Option<Heir>) {
 }
 
 #[inline]
-fn run_line(vp: &'static Vp, local: &Local, descriptor: &WorkDescriptor) {
-    vp.settle();
-    let membership = descriptor.membership(Some(Carrier::Line(vp)));
-    run_part(local, membership, descriptor.work, vp.data_of(descriptor));
+fn run_line(worker: &'static Worker, local: &Local, descriptor: &WorkDescriptor) {
+    worker.settle();
+    let membership = descriptor.membership(Some(Carrier::Line(worker)));
+    run_part(local, membership, descriptor.work, worker.data_of(descriptor));
 }
 
-/// The thread is the virtual processor from now on.
+/// The thread is the worker from now on.
 #[inline(never)]
-fn begin(vp: &'static Vp, heir: Option<Heir>) -> (&'static Local, Progress) {
+fn begin(worker: &'static Worker, heir: Option<Heir>) -> (&'static Local, Progress) {
     let is_heir = heir.is_some();
     let (local, mut progress) = match heir {
         Some(heir) => heir.take_over(),
-        None => (current::adopt(vp), Progress::NONE),
+        None => (current::adopt(worker), Progress::NONE),
     };
-    let tid = vp.station().runs();
+    let tid = worker.station().runs();
     local.runs_on(tid);
-    source().enlist(vp.seat(), tid);
+    source().enlist(worker.seat(), tid);
     if is_heir {
         // SAFETY: - polled by the thread that this one takes the place of, and run.
-        unsafe { vp.finish_offer(&mut progress) };
+        unsafe { worker.finish_offer(&mut progress) };
     }
     (local, progress)
 }
@@ -99,58 +99,58 @@ fn begin(vp: &'static Vp, heir: Option<Heir>) -> (&'static Local, Progress) {
 /// True when another thread goes on, and this one is to end.
 #[inline(never)]
 fn run_offer(
-    vp: &'static Vp,
+    worker: &'static Worker,
     local: &'static Local,
     offered: Offered,
     progress: &mut Progress,
 ) -> bool {
-    vp.settle();
+    worker.settle();
     run_part(local, Membership::OUTSIDE, offered.work, offered.data);
-    let go_on = move |heir| main(vp, Some(heir));
-    if local.is_to_be_renewed() && heir::hand_on(vp, local, progress, go_on) {
+    let go_on = move |heir| main(worker, Some(heir));
+    if local.is_to_be_renewed() && heir::hand_on(worker, local, progress, go_on) {
         return true;
     }
     // SAFETY: - polled by this thread, and run.
-    unsafe { vp.finish_offer(progress) };
+    unsafe { worker.finish_offer(progress) };
     false
 }
 
-fn run_broadcast(vp: &'static Vp, local: &Local, region: &Region, progress: &mut Progress) {
-    vp.settle();
+fn run_broadcast(worker: &'static Worker, local: &Local, region: &Region, progress: &mut Progress) {
+    worker.settle();
     progress.crowd = region.crowd;
     // SAFETY: - found by this thread; given back before the work runs.
-    let id = unsafe { vp.attached() }.id();
-    let membership = region.membership(id, Some(Carrier::Arrival(vp)));
+    let id = unsafe { worker.attached() }.id();
+    let membership = region.membership(id, Some(Carrier::Arrival(worker)));
     run_part(local, membership, region.work, region.data);
     // SAFETY: - as above; while this thread gathers it neither looks nor runs work.
-    unsafe { vp.attached() }.gather_flock(local, region.size, region.crowd);
-    // SAFETY: - this thread is the line's virtual processor; it ran its part, and gathered its
+    unsafe { worker.attached() }.gather_flock(local, region.size, region.crowd);
+    // SAFETY: - this thread is the line's worker; it ran its part, and gathered its
     // flock.
-    unsafe { vp.arrive() };
+    unsafe { worker.arrive() };
 }
 
-/// Runs `work` on a virtual processor. One that is none afterwards is the child of a fork that
+/// Runs `work` on a worker. One that is none afterwards is the child of a fork that
 /// `work` did.
 #[inline]
 fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) {
     local.run(membership, work, data);
-    if local.vp().is_none() {
-        forked::end_child_of_slave();
+    if local.worker().is_none() {
+        forked::end_child_of_worker();
     }
 }
 
 /// Returns when there is something; what it is, if it was broadcast. While nothing is there, it
 /// only looks whether anything is.
 #[inline(never)]
-fn wait_for_news(vp: &Vp, local: &Local, progress: &Progress) -> Option<Region> {
+fn wait_for_news(worker: &Worker, local: &Local, progress: &Progress) -> Option<Region> {
     local.waiter().safe_point();
     let mut broadcast = None;
     let look = || {
-        if vp.has_news(progress) {
+        if worker.has_news(progress) {
             return Look::Ready;
         }
-        // SAFETY: - the VP's thread, which is done with what it found before.
-        broadcast = unsafe { vp.look_at_ring() };
+        // SAFETY: - the worker's thread, which is done with what it found before.
+        broadcast = unsafe { worker.look_at_ring() };
         broadcast.is_some().into()
     };
     let lingers_since = Cell::new(None);
@@ -160,14 +160,14 @@ fn wait_for_news(vp: &Vp, local: &Local, progress: &Progress) -> Option<Region> 
     };
     // A thread that never spins has not been idle for long when it sleeps.
     let spins = program().config().waiting != Waiting::Passive;
-    let sleep = |look| sleep(vp, look, lingers_since.get().filter(|_| spins));
+    let sleep = |look| sleep(worker, look, lingers_since.get().filter(|_| spins));
     patience::wait_by(sleep, local.waiter(), (progress.crowd, Wait::Idle), linger, look);
     broadcast
 }
 
 /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`SHORT`] before that.
-fn sleep(vp: &Vp, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
-    let bed = vp.own_bed();
+fn sleep(worker: &Worker, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
+    let bed = worker.own_bed();
     let Some(managed) = source::managed() else {
         return bed.sleep_until(look, WAKE);
     };
@@ -184,15 +184,15 @@ fn sleep(vp: &Vp, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) 
         if seen == Look::Pending && says_so_again {
             if !is_told {
                 is_told = true;
-                managed.falls_asleep(vp);
+                managed.falls_asleep(worker);
             }
-            alarm.set(managed.idles(vp, before + since.elapsed_ticks()));
+            alarm.set(managed.idles(worker, before + since.elapsed_ticks()));
             says_so_again = alarm.get().is_some();
         }
         seen
     };
     bed.sleep_with_alarm(tell, || alarm.get(), WAKE);
     if is_told {
-        managed.is_awake(vp);
+        managed.is_awake(worker);
     }
 }

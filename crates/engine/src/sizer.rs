@@ -72,7 +72,7 @@ pub enum Lease {
 ///         Some(cpus)
 ///     }
 ///     fn enlist(&self, index: usize, tid: Tid) {
-///         println!("virtual processor {index} is thread {}", tid.0);
+///         println!("worker {index} is thread {}", tid.0);
 ///     }
 /// }
 /// # assert_eq!(nanothreads_engine::TeamSizer::processors(&FirstTwo).map(|cpus| cpus.len()), Some(2));
@@ -95,12 +95,12 @@ pub trait TeamSizer: Send + Sync {
         0
     }
 
-    /// The exact processors to bind virtual processors to, if somebody assigned them.
+    /// The exact processors to bind workers to, if somebody assigned them.
     fn processors(&self) -> Option<CpuSet> {
         None
     }
 
-    /// Tells the manager which kernel thread virtual processor `index` is.
+    /// Tells the manager which kernel thread worker `index` is.
     fn enlist(&self, _index: usize, _tid: Tid) {}
 
     /// Called now and then outside the hot path, for sources that have to look.

@@ -1,21 +1,21 @@
-//! What the engine knows of the calling thread: where it stands in a region, and which virtual
-//! processors it reserved.
+//! What the engine knows of the calling thread: where it stands in a region, and which worker
+//! s it reserved.
 //!
 //! # Terms
-//! A *root* is a master that owns its virtual processors: an outermost one (a thread of the
-//! program, outside any region), which reserves virtual processors 1, 2, ... for as long as it
-//! lives, and thread i of whose teams is always virtual processor i (D3); or the master of an
+//! A *root* is a master that owns its workers: an outermost one (a thread of the
+//! program, outside any region), which reserves workers 1, 2, ... for as long as it
+//! lives, and thread i of whose teams is always worker i (D3); or the master of an
 //! explicit group (`nanothreads::groups`), which gets neighbours from the root around until its
 //! region ends (`lead`). A master that is no root gets its group from what its root does not use
 //! now ([`crate::protocols::lending`]), and, when the team's size must be exact, from unused or new
-//! virtual processors (own). Groups are cached by depth: the next inner fork of the same size is a
+//! workers (own). Groups are cached by depth: the next inner fork of the same size is a
 //! store.
 //!
 //! # What touches what
 //! [`Local`]: its thread only. The lenders inside: see [`crate::protocols::lending`].
 //!
 //! # Invariants
-//! L1  A virtual processor is in the reach of one master at a time: a root, the masters that borrow
+//! L1  A worker is in the reach of one master at a time: a root, the masters that borrow
 //!     from it, and those to which it gave a group never use it at once. The root takes back what
 //!     it lent or gave only at its next fork, when all inner regions are joined; borrowers see the
 //!     new number before they use their cache again, and the master of an explicit group drops what

@@ -30,7 +30,7 @@ pub type Work = unsafe fn(data: *const (), member: Member);
 pub(crate) struct Region {
     pub(crate) work: Work,
     pub(crate) data: *const (),
-    /// The data themselves, if they are to stand in the line of the only slave; `data` is that
+    /// The data themselves, if they are to stand in the line of the only worker; `data` is that
     /// place then.
     pub(crate) carried: Option<Captures>,
     pub(crate) root: *const Root,
@@ -110,7 +110,7 @@ const _: () = assert!(
     "descriptor, captures and both numbers must share one line"
 );
 
-/// The supply line of a virtual processor.
+/// The supply line of a worker.
 pub type Line = Slot<WorkDescriptor, Captures>;
 
 /// Work that another thread than the master supplied: function and argument.

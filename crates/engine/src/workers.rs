@@ -1,8 +1,8 @@
-//! The workers, called virtual processors: what one is, and the set of all. What a worker does is
+//! The workers, called workers: what one is, and the set of all. What a worker does is
 //! [`serve`](crate::serve).
 
 pub(crate) mod channel;
 pub(crate) mod placed;
 pub(crate) mod pool;
 pub(crate) mod supply;
-pub mod vp;
+pub mod worker;

@@ -35,8 +35,8 @@ use engine::forked::UntilJoin;
 use engine::local::{Local, local};
 use engine::process::Born;
 use engine::team::{Concurrency, Team};
-use engine::vp::Vp;
 use engine::work::Member;
+use engine::worker::Worker;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -242,7 +242,7 @@ fn fork_parts<F: Fn(Group) + Sync>(
     concurrency: Concurrency,
     count: usize,
     sizes: Vec<usize>,
-    workers: &[&'static Vp],
+    workers: &[&'static Worker],
     body: F,
 ) {
     let local = local();
@@ -250,7 +250,8 @@ fn fork_parts<F: Fn(Group) + Sync>(
     let firsts: Vec<usize> =
         sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
     let crowd = local.crowd_of(narrow(total));
-    let masters: Vec<&'static Vp> = firsts[1..].iter().map(|first| workers[first - 1]).collect();
+    let masters: Vec<&'static Worker> =
+        firsts[1..].iter().map(|first| workers[first - 1]).collect();
     let parts = Parts {
         sizes: &sizes,
         firsts: &firsts,
@@ -323,7 +324,7 @@ struct Parts<'a> {
     follows: Follows<'a>,
     crowd: u32,
     /// Members 1.. of the divided team.
-    workers: &'a [&'static Vp],
+    workers: &'a [&'static Worker],
     /// Groups to run; more than `sizes` when there are fewer threads than groups.
     count: usize,
 }

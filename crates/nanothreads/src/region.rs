@@ -94,7 +94,7 @@ unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
     if let Some(payload) = call_body(unsafe { &*data.cast::<F>() }, member) {
         match local().membership().carrier {
-            Some(Carrier::Line(vp)) => vp.keep_panic(payload),
+            Some(Carrier::Line(worker)) => worker.keep_panic(payload),
             // A child that the body forked: who runs what is carried in a line has that line.
             _ => local().keep_panic(payload),
         }

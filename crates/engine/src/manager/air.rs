@@ -2,9 +2,9 @@
 //! names yet (M6).
 //!
 //! # Protocol (with [`arena::domain`], where a manager has a domain)
-//! 1. *Give.* A VP that would give its processor back ([`wishes`](crate::protocols::wishes), W1)
-//!    passes it to the first other program that wants one, and says so to the manager. Where none
-//!    of the domain does, it gives it back.
+//! 1. *Give.* A worker that would give its processor back ([`wishes`](crate::protocols::wishes),
+//!    W1) passes it to the first other program that wants one, and says so to the manager. Where
+//!    none of the domain does, it gives it back.
 //! 2. *Count.* Until the manager has booked that, the giver counts the processor out of its grant,
 //!    the receiver into its own: their next teams are smaller and larger ([`Desk::processors`]).
 //! 3. *Sit.* The seats behind the grant have the processors that came, in the order of their

@@ -6,7 +6,7 @@ use crate::placement::station::Bounds;
 use crate::program::program;
 use crate::sizer::TeamSizer;
 use crate::workers::pool::pool;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::affinity::{self, CpuSet, Tid, current_cpu};
 use platform::clock::Ticks;
 
@@ -37,19 +37,19 @@ impl Managed {
         Bounds::Among(granted)
     }
 
-    /// P1 and P2: binds `vp` to where its seat is now. By itself, or by its master while it has no
-    ///    work.
+    /// P1 and P2: binds `worker` to where its seat is now. By itself, or by its master while it has
+    ///    no work.
     #[cold]
-    pub(super) fn follow(&self, vp: &Vp) {
-        vp.station().follow(self.epoch(), || self.place_of(vp.seat()));
+    pub(super) fn follow(&self, worker: &Worker) {
+        worker.station().follow(self.epoch(), || self.place_of(worker.seat()));
     }
 
     /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits
     ///     down, as at a fork.
     #[cold]
     pub(super) fn goes_on(&self, sitter: &Sitter) {
-        match sitter.vp() {
-            Some(vp) if !vp.station().follows(self.epoch()) => self.follow(vp),
+        match sitter.worker() {
+            Some(worker) if !worker.station().follows(self.epoch()) => self.follow(worker),
             Some(_) => {}
             None if program().masters().are_one() => {
                 self.sit_down(sitter);
@@ -58,50 +58,52 @@ impl Managed {
         }
     }
 
-    /// The manager binds `vp`, whose thread calls, no more: it is to have another mask than the
+    /// The manager binds `worker`, whose thread calls, no more: it is to have another mask than the
     /// grant's for a moment. What the manager read before, it may still do.
-    pub(crate) fn spare(&self, vp: &Vp) {
+    pub(crate) fn spare(&self, worker: &Worker) {
         let _changing = program().masters().changing_seats();
-        self.client().publish_vp(vp.seat(), NOBODY);
+        self.client().publish_vp(worker.seat(), NOBODY);
     }
 
-    /// The manager may bind `vp` again, which goes where the grant in force puts it: a squeeze may
-    /// have passed it by.
-    pub(crate) fn spare_no_more(&self, sitter: &Sitter, vp: &Vp) {
+    /// The manager may bind `worker` again, which goes where the grant in force puts it: a squeeze
+    /// may have passed it by.
+    pub(crate) fn spare_no_more(&self, sitter: &Sitter, worker: &Worker) {
         let changing = program().masters().changing_seats();
-        self.client().publish_vp(vp.seat(), vp.tid().unwrap_or(NOBODY));
+        self.client().publish_vp(worker.seat(), worker.tid().unwrap_or(NOBODY));
         drop(changing);
         self.goes_on(sitter);
     }
 
     /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those
     /// that are awake follow by themselves. `sitter`: the master.
-    pub(crate) fn arrange(&self, members: &[&'static Vp], sitter: &Sitter) {
+    pub(crate) fn arrange(&self, members: &[&'static Worker], sitter: &Sitter) {
         if program().masters().are_one() {
             let changing = program().masters().changing_seats();
-            for (vp, seat) in members.iter().zip(1..) {
-                if vp.seat() != seat {
-                    self.change_seats(vp, seat);
+            for (worker, seat) in members.iter().zip(1..) {
+                if worker.seat() != seat {
+                    self.change_seats(worker, seat);
                 }
             }
             drop(changing);
             self.sit_down(sitter);
         }
         let epoch = self.epoch();
-        for vp in members.iter().filter(|vp| !vp.station().follows(epoch) && vp.may_sleep()) {
-            self.follow(vp);
+        for worker in
+            members.iter().filter(|worker| !worker.station().follows(epoch) && worker.may_sleep())
+        {
+            self.follow(worker);
         }
     }
 
-    /// Gives `vp` seat `seat`, and the one that has it the seat of `vp`.
-    fn change_seats(&self, vp: &Vp, seat: usize) {
+    /// Gives `worker` seat `seat`, and the one that has it the seat of `worker`.
+    fn change_seats(&self, worker: &Worker, seat: usize) {
         let occupant = pool().all().iter().copied().find(|other| other.seat() == seat);
-        let before = vp.seat();
-        for (vp, seat) in [(Some(vp), seat), (occupant, before)] {
-            let Some(vp) = vp else { continue };
-            vp.station().take_seat(seat);
+        let before = worker.seat();
+        for (worker, seat) in [(Some(worker), seat), (occupant, before)] {
+            let Some(worker) = worker else { continue };
+            worker.station().take_seat(seat);
             // A thread that did not begin yet publishes itself.
-            if let Some(tid) = vp.tid() {
+            if let Some(tid) = worker.tid() {
                 self.client().publish_vp(seat, tid);
             }
         }
@@ -111,8 +113,8 @@ impl Managed {
     /// question where it runs.
     #[inline]
     pub(crate) fn sits(&self, sitter: &Sitter) -> bool {
-        // A VP is bound.
-        sitter.vp().is_none() && sitter.seat().get() == Some(current_cpu())
+        // A worker is bound.
+        sitter.worker().is_none() && sitter.seat().get() == Some(current_cpu())
     }
 
     /// P4: after a turn of the others. `sat`: it was on its seat before. True when it is not any
@@ -158,7 +160,11 @@ impl Managed {
     }
 }
 
-/// P3: all VPs may run where the program may.
+/// P3: all workers may run where the program may.
 pub(super) fn stand_up() {
-    pool().all().iter().filter(|vp| vp.is_bound()).for_each(|vp| vp.station().release());
+    pool()
+        .all()
+        .iter()
+        .filter(|worker| worker.is_bound())
+        .for_each(|worker| worker.station().release());
 }

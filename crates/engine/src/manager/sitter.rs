@@ -1,6 +1,6 @@
 //! A thread, as one that a manager's grants put somewhere: what it knows of where it sits.
 
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::affinity::CpuId;
 use platform::clock::Ticks;
 use std::cell::Cell;
@@ -8,8 +8,8 @@ use std::cell::Cell;
 /// See the module head. Touched by its thread alone.
 #[derive(Debug, Default)]
 pub(crate) struct Sitter {
-    /// The virtual processor that the thread is; none: one of the program's, a master.
-    vp: Cell<Option<&'static Vp>>,
+    /// The worker that the thread is; none: one of the program's, a master.
+    worker: Cell<Option<&'static Worker>>,
     /// The grant's epoch when the thread last looked between two pieces of its work; 0 before.
     worked_under: Cell<u32>,
     /// Where it, a master, sat down last.
@@ -19,15 +19,15 @@ pub(crate) struct Sitter {
 }
 
 impl Sitter {
-    /// The virtual processor that the thread is; none on threads of the program.
+    /// The worker that the thread is; none on threads of the program.
     #[inline]
-    pub(crate) fn vp(&self) -> Option<&'static Vp> {
-        self.vp.get()
+    pub(crate) fn worker(&self) -> Option<&'static Worker> {
+        self.worker.get()
     }
 
-    /// The thread is `vp`, or none from now on.
-    pub(crate) fn is(&self, vp: Option<&'static Vp>) {
-        self.vp.set(vp);
+    /// The thread is `worker`, or none from now on.
+    pub(crate) fn is(&self, worker: Option<&'static Worker>) {
+        self.worker.set(worker);
     }
 
     /// It is where no grant put it: it looks at its next safe point.

@@ -1,54 +1,56 @@
-//! The berth of a virtual processor (VP): whoever wakes it puts it on a processor, until it runs;
-//! whoever binds it, and the VP while it makes children, keep those out.
+//! The berth of a worker: whoever wakes it puts it on a processor, until it runs;
+//! whoever binds it, and the worker while it makes children, keep those out.
 //!
 //! A sleeper may leave its bed by itself ([`sleeper`](crate::protocols::sleeper)), and who wakes it
-//! may do so late, or for nothing, since another one was first. So the VP may be running when it is
-//! put, and must not be left there: it would share that processor with whoever is there although
-//! others are idle, what it creates would inherit it, and a bound VP would lose its place.
+//! may do so late, or for nothing, since another one was first. So the worker may be running when
+//! it is put, and must not be left there: it would share that processor with whoever is there
+//! although others are idle, what it creates would inherit it, and a bound worker would lose its
+//! place.
 //!
 //! # Protocol
-//! One word, `state`, and whether the VP is `bound`.
+//! One word, `state`, and whether the worker is `bound`.
 //! Who wakes it: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`:
-//! -> `FREE`; P3 puts the VP;
-//! P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the VP, -> `FREED`. It then wakes the
-//! VP, and if that was awake: R1 `PUT` -> `PUTTING`, or else does nothing; R2 as P2; R3 as P5.
-//! The VP before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3 ->
-//! `FREE`. When it finds `PUTTING` -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
+//! -> `FREE`; P3 puts the worker;
+//! P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the worker, -> `FREED`. It then wakes
+//! the worker, and if that was awake: R1 `PUT` -> `PUTTING`, or else does nothing; R2 as P2; R3 as
+//! P5. The worker before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3
+//! -> `FREE`. When it finds `PUTTING` -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
 //! Who binds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and
 //! `SETTLING`; B3 binds it. Who unbinds it: B2, B3, B1. Several may do so at once: the last one has
-//! the last word ([`following`](crate::placement::following)). Its creator does P3 and P4 of a VP
-//! that nobody can supply or bind yet, which is born in `PUTTING`. Who wants it elsewhere while it
-//! runs puts it there and frees it at once ([`Berth::pass_by`]): P1, P2, P3 and P5. The VP that
-//! makes children:
+//! the last word ([`following`](crate::placement::following)). Its creator does P3 and P4 of a
+//! worker that nobody can supply or bind yet, which is born in `PUTTING`. Who wants it elsewhere
+//! while it runs puts it there and frees it at once ([`Berth::pass_by`]): P1, P2, P3 and P5. The
+//! worker that makes children:
 //! H1 waits until nobody puts it, and settles (S1 to S3) if it was put; H2 -> `HELD`; makes them;
 //!    H3 `HELD` -> `FREE`.
 //!
 //! Both waits are for system calls that somebody makes, and end after [`LONGEST`]: who makes them
 //! may have no processor (the waiter has a higher priority), may have been stopped by a debugger,
 //! may not exist in a child of `fork`, or may wait for the waiter, a handler of a signal, by a lock
-//! of the allocator. Then the VP may be put where it should not be, as without the wait.
+//! of the allocator. Then the worker may be put where it should not be, as without the wait.
 //!
 //! # Invariants
-//! E-I1  Between H2 and H3 nobody puts the VP.
-//! E-I2 A VP that is not bound has the program's mask, or what the program bound it to by itself,
-//!       when the state is `FREE` or `FREED`.
-//! E-I3  A VP that was bound before the last B3 is where B3 put it.
+//! E-I1  Between H2 and H3 nobody puts the worker.
+//! E-I2 A worker that is not bound has the program's mask, or what the program bound it to by
+//!       itself, when the state is `FREE` or `FREED`.
+//! E-I3  A worker that was bound before the last B3 is where B3 put it.
 //!
 //! # Races
-//! *It runs while it is put.* A is at P3; the VP leaves its bed, finds `PUTTING` at S1, says `RAN`
-//! and runs. A puts it on its home, and finds `RAN` at P4: it frees the VP. The VP makes a child in
-//! between: it waits at H1 for P5. *It is put while it runs.* A read that it sleeps, and is held
-//! up; the VP left its bed and settled, and runs. A puts it, and finds it awake when it wakes it:
-//! it frees the VP (R1). The VP makes a child in between: it finds `PUT` at H1. It made one before:
-//! A finds `HELD` at P1. Whether it was awake says an exchange of the VP's (`sleeper`, V1 and W5):
-//! if V1 was first, S1 finds what P4 stored. *It is bound while it is put.* Either B2 sees
-//! `PUTTING` and waits, or P2 sees `bound`: each writes, fences, and reads. The same for S1 and S2,
+//! *It runs while it is put.* A is at P3; the worker leaves its bed, finds `PUTTING` at S1, says
+//! `RAN` and runs. A puts it on its home, and finds `RAN` at P4: it frees the worker. The worker
+//! makes a child in between: it waits at H1 for P5. *It is put while it runs.* A read that it
+//! sleeps, and is held up; the worker left its bed and settled, and runs. A puts it, and finds it
+//! awake when it wakes it: it frees the worker (R1). The worker makes a child in between: it finds
+//! `PUT` at H1. It made one before: A finds `HELD` at P1. Whether it was awake says an exchange of
+//! the worker's (`sleeper`, V1 and W5): if V1 was first, S1 finds what P4 stored. *It is bound
+//! while it is put.* Either B2 sees `PUTTING` and waits, or P2 sees `bound`: each writes, fences,
+//! and reads. The same for S1 and S2,
 //! R1 and R2. *It is unbound while it makes a child.* `bound` falls behind B3: who finds it down
-//! has the mask of the program. *A handler of a signal on the VP's own thread, amid S2.* It finds
-//! `SETTLING` at H1, which nobody else will end: it does S2 itself, and who binds goes on waiting.
-//! *A child of `vfork`.* It shares the word, and was born with whatever mask the VP had; since the
-//! VP sleeps, the state says for as long as the child lives that this may be a home
-//! ([`Berth::was_put`]). That is what `FREED` is for.
+//! has the mask of the program. *A handler of a signal on the worker's own thread, amid S2.* It
+//! finds `SETTLING` at H1, which nobody else will end: it does S2 itself, and who binds goes on
+//! waiting. *A child of `vfork`.* It shares the word, and was born with whatever mask the worker
+//! had; since the worker sleeps, the state says for as long as the child lives that this may be a
+//! home ([`Berth::was_put`]). That is what `FREED` is for.
 //!
 //! # Orderings
 //! `state`: AcqRel exchanges and Acquire loads pair with each other: who sees that somebody is done
@@ -64,7 +66,7 @@ use platform::sync::atomic::{
 use platform::sync::{pause, thread};
 use std::time::{Duration, Instant};
 
-/// The VP has the mask of the program, or is bound.
+/// The worker has the mask of the program, or is bound.
 const FREE: u32 = 0;
 /// Somebody puts it on its home.
 const PUTTING: u32 = 1;
@@ -92,9 +94,9 @@ pub(crate) struct Berth {
     bound: AtomicBool,
 }
 
-/// The VP while nobody puts it; see [`Berth::hold`].
+/// The worker while nobody puts it; see [`Berth::hold`].
 #[derive(Debug)]
-#[must_use = "the VP may be put again when this is dropped"]
+#[must_use = "the worker may be put again when this is dropped"]
 pub(crate) struct Held<'a> {
     berth: &'a Berth,
     /// Else an outer one holds it.
@@ -102,14 +104,14 @@ pub(crate) struct Held<'a> {
 }
 
 impl Berth {
-    /// Of a VP that its creator is about to put somewhere ([`Berth::put_first`],
+    /// Of a worker that its creator is about to put somewhere ([`Berth::put_first`],
     /// [`Berth::free_first`]).
     #[must_use]
     pub(crate) fn new() -> Self {
         Self { state: AtomicU32::new(PUTTING), bound: AtomicBool::new(false) }
     }
 
-    /// P3 and P4 of the creator, before anybody can supply or bind the VP. `put` puts it on its
+    /// P3 and P4 of the creator, before anybody can supply or bind the worker. `put` puts it on its
     ///    home.
     pub(crate) fn put_first(&self, put: impl FnOnce()) {
         put();
@@ -123,8 +125,8 @@ impl Berth {
         self.change_to(FREED);
     }
 
-    /// P1 to P5. `put` puts the VP on its home; `free` gives it the mask of the program, if it is
-    ///    still there.
+    /// P1 to P5. `put` puts the worker on its home; `free` gives it the mask of the program, if it
+    ///    is still there.
     pub(crate) fn put(&self, put: impl FnOnce(), free: impl FnOnce()) {
         if self.begin_put([FREE, PUT, FREED]) {
             put();
@@ -143,7 +145,8 @@ impl Berth {
         }
     }
 
-    /// P1 to P5 at once: `pass` puts the VP somewhere and gives it the mask of the program again.
+    /// P1 to P5 at once: `pass` puts the worker somewhere and gives it the mask of the program
+    ///    again.
     pub(crate) fn pass_by(&self, pass: impl FnOnce()) {
         if self.begin_put([FREE, PUT, FREED]) {
             pass();
@@ -165,8 +168,8 @@ impl Berth {
         !is_bound
     }
 
-    /// S1 to S3, on the VP. `free` gives it the mask of the program. Cost: one load of a line that
-    ///    is rarely written.
+    /// S1 to S3, on the worker. `free` gives it the mask of the program. Cost: one load of a line
+    ///    that is rarely written.
     #[inline]
     pub(crate) fn settle(&self, free: impl FnOnce()) {
         // ORDERING: Acquire - pairs with P4.
@@ -196,7 +199,7 @@ impl Berth {
         }
     }
 
-    /// B1 to B3. `go` binds the VP.
+    /// B1 to B3. `go` binds the worker.
     pub(crate) fn bind(&self, go: impl FnOnce()) {
         // ORDERING: Relaxed (B1) - ordered by the fence.
         self.bound.store(true, Relaxed);
@@ -206,7 +209,7 @@ impl Berth {
         go();
     }
 
-    /// B2, B3 and B1. `go` gives the VP the mask of the program.
+    /// B2, B3 and B1. `go` gives the worker the mask of the program.
     pub(crate) fn unbind(&self, go: impl FnOnce()) {
         // Nobody puts one that is bound, but somebody may since before that, if a wait was too
         // long.
@@ -216,9 +219,9 @@ impl Berth {
         self.bound.store(false, Release);
     }
 
-    /// H1 and H2, on the VP: nobody puts it until the answer is dropped. `free` gives it the mask
-    /// of the program, if it is where it was put. Makes system calls only, and may be called in
-    /// handlers of signals.
+    /// H1 and H2, on the worker: nobody puts it until the answer is dropped. `free` gives it the
+    /// mask of the program, if it is where it was put. Makes system calls only, and may be called
+    /// in handlers of signals.
     pub(crate) fn hold(&self, free: impl Fn()) -> Held<'_> {
         let held = |is_mine| Held { berth: self, is_mine };
         loop {
@@ -267,13 +270,13 @@ impl Berth {
         self.bound.load(Acquire)
     }
 
-    /// True when the VP, if it is not bound, is on its home until it runs.
+    /// True when the worker, if it is not bound, is on its home until it runs.
     pub(crate) fn is_put(&self) -> bool {
         // ORDERING: Acquire - pairs with P4.
         self.state.load(Acquire) == PUT
     }
 
-    /// True when the VP was put since it last ran work, and may have been there since then.
+    /// True when the worker was put since it last ran work, and may have been there since then.
     pub(crate) fn was_put(&self) -> bool {
         // ORDERING: Acquire - pairs with P4.
         !matches!(self.state.load(Acquire), FREE | HELD)
@@ -297,7 +300,7 @@ impl Default for Berth {
 }
 
 impl Held<'_> {
-    /// For who becomes another program: nobody puts the VP any more. Should the exec fail, that
+    /// For who becomes another program: nobody puts the worker any more. Should the exec fail, that
     /// ends when it next runs work.
     pub(crate) fn for_good(mut self) {
         self.is_mine = false;

@@ -10,7 +10,7 @@ use platform::affinity::{CpuSet, current_cpu};
 use platform::message::say;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Binds a root's virtual processors to the granted processors, one each as far as they go; the
+/// Binds a root's workers to the granted processors, one each as far as they go; the
 /// others share all.
 pub(crate) fn bind_to_grant(stations: impl Iterator<Item = &'static Station>, granted: &CpuSet) {
     // A program that was started inside a narrower mask stays inside it.
@@ -49,7 +49,7 @@ pub(crate) fn say_no_overlap(granted: &CpuSet) {
     }
 }
 
-/// Lets virtual processors run anywhere in the program's mask again.
+/// Lets workers run anywhere in the program's mask again.
 pub(crate) fn unbind(stations: impl Iterator<Item = &'static Station>) {
     for station in stations {
         station.bind(Bounds::Anywhere);

@@ -1,19 +1,20 @@
-//! Which grant a virtual processor (VP) was last put in its place by, where several threads may put
+//! Which grant a worker was last put in its place by, where several threads may put
 //! it somewhere.
 //!
 //! # Protocol
-//! The VP itself, at a safe point: F1 compares the grant's epoch with the one that it follows; when
-//! it is another one: F2 stores the new one, F3 reads where that puts it, and goes there.
-//! Anybody else (the master of a sleeping VP excepted, for whom F1 to F3 hold): G1 puts the VP
-//! somewhere; G2 stores that nobody knows where it is, which is no epoch.
+//! The worker itself, at a safe point: F1 compares the grant's epoch with the one that it follows;
+//! when it is another one: F2 stores the new one, F3 reads where that puts it, and goes there.
+//! Anybody else (the master of a sleeping worker excepted, for whom F1 to F3 hold): G1 puts the
+//! worker somewhere; G2 stores that nobody knows where it is, which is no epoch.
 //!
 //! # Invariants
-//! V-I1 When everybody is done, the VP is where the grant in force puts it, or its next F1 says
+//! V-I1 When everybody is done, the worker is where the grant in force puts it, or its next F1 says
 //! that it follows another one.
 //!
 //! # Races
-//! *Both at once.* A (the VP) stores epoch 4 (F2) and is about to bind itself; B (a thread that saw
-//! the manager die) unbinds it (G1) and stores (G2); A binds itself to what 4 said (F3). A's next
+//! *Both at once.* A (the worker) stores epoch 4 (F2) and is about to bind itself; B (a thread that
+//! saw the manager die) unbinds it (G1) and stores (G2); A binds itself to what 4 said (F3). A's
+//! next
 //! F1 finds that nobody knows, and goes to its place once more. With G2 before G1, A could do F1 to
 //! F3 in between: B would have the last word on the place, and A on the epoch. And if G2 stored
 //! [`NONE`], the epoch of a program without a manager, A would stay where 4 said when the manager
@@ -21,10 +22,10 @@
 //! compares 4 with 5, and A goes to the same place again.
 //!
 //! # Helping
-//! A VP that was squeezed gets one helper in one epoch ([`Helped`]): the first who asks. It puts
-//! the VP on its own processor, as anybody else does (G1, G2), so that the VP finds its own place
-//! at its next F1. The mark is a swap: of two that read it first and wrote it then, both would give
-//! their processor away for one VP, and another squeezed one would go without.
+//! A worker that was squeezed gets one helper in one epoch ([`Helped`]): the first who asks. It
+//! puts the worker on its own processor, as anybody else does (G1, G2), so that the worker finds
+//! its own place at its next F1. The mark is a swap: of two that read it first and wrote it then,
+//! both would give their processor away for one worker, and another squeezed one would go without.
 //!
 //! # Orderings
 //! Relaxed, all: the kernel binds a thread under a lock of that thread, so that who binds it second
@@ -34,7 +35,7 @@ use platform::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The epoch of a program without a manager.
 pub(crate) const NONE: u32 = 0;
-/// Nobody knows where the VP is. No epoch: those of grants are odd.
+/// Nobody knows where the worker is. No epoch: those of grants are odd.
 const UNKNOWN: u32 = 2;
 
 /// See the module head.
@@ -48,27 +49,27 @@ impl Default for Following {
 }
 
 impl Following {
-    /// Of a VP that nobody has put anywhere.
+    /// Of a worker that nobody has put anywhere.
     pub(crate) fn unknown() -> Self {
         Self(AtomicU32::new(UNKNOWN))
     }
 
-    /// F1: true when the VP was put where the grant of `epoch` puts it. Cost: a load of a line that
-    ///     is rarely written.
+    /// F1: true when the worker was put where the grant of `epoch` puts it. Cost: a load of a line
+    ///     that is rarely written.
     #[inline]
     pub(crate) fn is(&self, epoch: u32) -> bool {
         // ORDERING: Relaxed - see the module head.
         self.0.load(Relaxed) == epoch
     }
 
-    /// F2 and F3. `go` reads the grant and binds the VP.
+    /// F2 and F3. `go` reads the grant and binds the worker.
     pub(crate) fn follow(&self, epoch: u32, go: impl FnOnce()) {
         // ORDERING: Relaxed - see the module head.
         self.0.store(epoch, Relaxed);
         go();
     }
 
-    /// G1 and G2. `put` binds the VP, or unbinds it.
+    /// G1 and G2. `put` binds the worker, or unbinds it.
     pub(crate) fn put_elsewhere(&self, put: impl FnOnce()) {
         put();
         // ORDERING: Relaxed - see the module head.
@@ -76,7 +77,7 @@ impl Following {
     }
 }
 
-/// Whether a VP was helped in an epoch; see the module head.
+/// Whether a worker was helped in an epoch; see the module head.
 #[derive(Debug)]
 pub(crate) struct Helped(AtomicU32);
 
@@ -92,7 +93,7 @@ impl Helped {
         Self(AtomicU32::new(NONE))
     }
 
-    /// True for the first who asks in this epoch: the VP is its to help.
+    /// True for the first who asks in this epoch: the worker is its to help.
     pub(crate) fn take(&self, epoch: u32) -> bool {
         // ORDERING: Relaxed - the swap alone decides.
         self.0.swap(epoch, Relaxed) != epoch

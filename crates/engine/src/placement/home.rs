@@ -1,4 +1,4 @@
-//! Where a virtual processor wakes, unless it is bound: a hint (D2).
+//! Where a worker wakes, unless it is bound: a hint (D2).
 //!
 //! Threads of exact inner teams for which there is no processor sit beside their masters where
 //! several masters have such at the same time, and elsewhere where one has ([`Home::beyond`]):
@@ -7,10 +7,10 @@
 use crate::program::program;
 use platform::affinity::{CpuId, current_cpu};
 
-/// Where a virtual processor wakes.
+/// Where a worker wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
-    /// On the processor of the virtual processor with this number: its own, most often.
+    /// On the processor of the worker with this number: its own, most often.
     Of(usize),
     /// On the processor of its master, which wakes it.
     Beside,
@@ -42,7 +42,7 @@ impl Home {
         if index == 0 { Some(Self::Beside) } else { lent(index - 1).map(Self::Of) }
     }
 
-    /// The processor, for the caller's virtual processors; `None` when the mask has one only. A
+    /// The processor, for the caller's workers; `None` when the mask has one only. A
     /// number's is the one that stands there in the program's mask, or, where the caller runs on
     /// that one, the first (which is the caller's in the numbering): so each has a place of its
     /// own, and keeps it when the caller moves.

@@ -166,13 +166,13 @@ fn map() -> Option<&'static Map> {
 /// program are in one place. Cost: a load or two for each member; the first call reads the
 /// topology.
 pub(crate) fn places(
-    slaves: &[&'static impl Placed],
+    workers: &[&'static impl Placed],
 ) -> Option<impl Iterator<Item = Option<Place>> + Clone> {
     let map = map()?;
     let here = current_cpu();
     Some(
         iter::once(map.at(here))
-            .chain(slaves.iter().map(move |slave| map.of(slave.whereabouts(), here))),
+            .chain(workers.iter().map(move |worker| map.of(worker.whereabouts(), here))),
     )
 }
 
@@ -186,9 +186,9 @@ pub struct Nearness {
 }
 
 impl Nearness {
-    /// For the caller's next region with `slaves`. Cost when nobody moved: as [`places`].
-    pub fn update(&mut self, slaves: &[&'static impl Placed]) {
-        if let Some(places) = places(slaves) {
+    /// For the caller's next region with `workers`. Cost when nobody moved: as [`places`].
+    pub fn update(&mut self, workers: &[&'static impl Placed]) {
+        if let Some(places) = places(workers) {
             self.set(places);
         }
     }

@@ -1,4 +1,4 @@
-//! The station of a virtual processor: its kernel thread, the processors where that may run, and
+//! The station of a worker: its kernel thread, the processors where that may run, and
 //! what it follows there.
 //!
 //! What may put it where, when, and what that does to the others, is told in the head of
@@ -34,7 +34,7 @@ pub(crate) enum Bounds {
     Anywhere,
 }
 
-/// A kernel thread of a virtual processor.
+/// A kernel thread of a worker.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub(crate) thread: Pthread,
@@ -71,7 +71,7 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    /// That of virtual processor `number`, which has no thread yet.
+    /// That of worker `number`, which has no thread yet.
     pub(crate) fn new(number: usize) -> Self {
         Self {
             thread: Mutex::new(None),
@@ -91,8 +91,8 @@ impl Station {
 
     /// `thread` was created; it begins on processor `home`.
     pub(crate) fn begin(&self, kernel: Kernel, home: Option<CpuId>) {
-        // The new thread inherited the creator's mask, which may be that of a bound virtual
-        // processor, and would start on the creator's processor.
+        // The new thread inherited the creator's mask, which may be that of a bound worker
+        // , and would start on the creator's processor.
         match home {
             Some(cpu) => self.berth.put_first(|| self.put(&kernel.thread, cpu)),
             None => self.berth.free_first(|| free(&kernel.thread)),
@@ -100,12 +100,12 @@ impl Station {
         *self.lock() = Some(kernel);
     }
 
-    /// The thread that `start` makes is the VP's from now on; on the VP's own thread, whose end it
-    /// returns. Nobody binds either meanwhile: the new one has the mask of the old one, and what
-    /// binds the VP later finds the new one.
+    /// The thread that `start` makes is the worker's from now on; on the worker's own thread, whose
+    /// end it returns. Nobody binds either meanwhile: the new one has the mask of the old one, and
+    /// what binds the worker later finds the new one.
     ///
     /// # Errors
-    /// Those of `start`: the VP stays where it is.
+    /// Those of `start`: the worker stays where it is.
     pub(crate) fn succeed(
         &self,
         start: impl FnOnce() -> io::Result<Kernel>,
@@ -138,7 +138,7 @@ impl Station {
         }
     }
 
-    /// The calling thread is the VP, and runs.
+    /// The calling thread is the worker, and runs.
     pub(crate) fn runs(&self) -> Tid {
         let tid = affinity::current_tid();
         // ORDERING: Release - pairs with `tid`: a change of its seat publishes it there, or finds
@@ -147,24 +147,25 @@ impl Station {
         tid
     }
 
-    /// The VP, which calls, falls asleep.
+    /// The worker, which calls, falls asleep.
     pub(crate) fn note_bed(&self) {
         // ORDERING: Relaxed - a hint for wakers.
         self.slept_on.store(affinity::current_cpu().0, Relaxed);
     }
 
-    /// The VP may be woken now: on its home, unless it is bound.
+    /// The worker may be woken now: on its home, unless it is bound.
     pub(crate) fn note_home(&self) {
         // ORDERING: Relaxed - written by the caller.
         let lodging = Home::from_word(self.lodging.load(Relaxed));
         let home = if self.berth.is_bound() { None } else { lodging.processor() };
-        // ORDERING: Relaxed - a waker of the VP learnt of it from the caller (V1).
+        // ORDERING: Relaxed - a waker of the worker learnt of it from the caller (V1).
         self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
     }
 
-    /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the
+    /// Puts the (sleeping) worker on its home until it runs: this kernel packs woken threads on the
     /// waker's processor for milliseconds (D2). One that fell asleep there wakes there as well, if
-    /// nobody else runs there: no system call. A VP that the program bound itself is left alone.
+    /// nobody else runs there: no system call. A worker that the program bound itself is left
+    /// alone.
     pub(crate) fn place(&self) {
         // ORDERING: Relaxed, both - see `note_home` and `note_bed`; hints.
         let home = self.home.load(Relaxed);
@@ -179,14 +180,14 @@ impl Station {
         });
     }
 
-    /// The VP was awake when it was woken on its home: it may have run before it was put there.
+    /// The worker was awake when it was woken on its home: it may have run before it was put there.
     /// Where others do something to its thread just now, it stays there until it waits again.
     pub(crate) fn displace(&self) {
         self.hint(|thread| self.berth.take_back(|| self.free_from(thread)));
     }
 
-    /// Puts the VP's thread on processor `cpu`, or lets it run anywhere where that went offline in
-    /// the meantime.
+    /// Puts the worker's thread on processor `cpu`, or lets it run anywhere where that went offline
+    /// in the meantime.
     fn put(&self, thread: &Pthread, cpu: CpuId) {
         // ORDERING: Relaxed - ordered by the berth's word.
         self.put_on.store(cpu.0, Relaxed);
@@ -239,7 +240,7 @@ impl Station {
 impl Station {
     /// Wakes on `home` from now on, unless it is bound. For its master.
     pub(crate) fn lodge(&self, home: Home) {
-        // ORDERING: Relaxed - read by its master, when it wakes the VP.
+        // ORDERING: Relaxed - read by its master, when it wakes the worker.
         self.lodging.store(home.to_word(), Relaxed);
     }
 
@@ -272,26 +273,26 @@ impl Station {
         }
     }
 
-    /// The number under which the VP was created.
+    /// The number under which the worker was created.
     pub(crate) fn number(&self) -> usize {
         self.number
     }
 
-    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two
+    /// Leaves its berth, on the worker itself. Cost: one load of a line that is rarely written; two
     /// system calls where it was put.
     #[inline]
     pub(crate) fn settle(&self) {
         self.berth.settle(|| self.leave_home());
     }
 
-    /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put.
-    /// For handlers of signals, too.
+    /// Nobody puts the worker, which calls, until the answer is dropped; nor is it where it was
+    /// put. For handlers of signals, too.
     pub(crate) fn hold(&self) -> Held<'_> {
         self.berth.hold(|| self.leave_home())
     }
 
-    /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork`
-    /// because the VP was put there.
+    /// True when `own` may be what a child of the worker, which sleeps, was born with by `vfork`
+    /// because the worker was put there.
     pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
         self.berth.was_put() && self.put_on().is_some_and(|cpu| own.is_only(cpu))
     }
@@ -370,26 +371,26 @@ impl Station {
         (tid != 0).then_some(Tid(tid))
     }
 
-    /// True when the VP has fixed processors.
+    /// True when the worker has fixed processors.
     pub(crate) fn is_bound(&self) -> bool {
         self.berth.is_bound()
     }
 
-    /// The processor that the VP is bound to, if it is exactly one.
+    /// The processor that the worker is bound to, if it is exactly one.
     pub(crate) fn cpu(&self) -> Option<CpuId> {
         // ORDERING: Relaxed - a hint.
         let cpu = self.cpu.load(Relaxed);
         (cpu != NOWHERE).then_some(CpuId(cpu))
     }
 
-    /// True when the VP is bound to exactly `cpu`.
+    /// True when the worker is bound to exactly `cpu`.
     pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
         // ORDERING: Relaxed - a hint.
         self.cpu.load(Relaxed) == cpu.0
     }
 }
 
-/// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed.
+/// Lets a worker's thread run anywhere in the program's mask. A refusal costs speed.
 fn free(thread: &Pthread) {
     let _ = thread.set_affinity(program().mask());
 }

@@ -83,11 +83,11 @@ pub fn end_child(report: &str) -> ! {
     std::process::abort();
 }
 
-/// In the child of a virtual processor whose part is over: its master is a thread of the parent.
+/// In the child of a worker whose part is over: its master is a thread of the parent.
 #[cold]
-pub fn end_child_of_slave() -> ! {
+pub fn end_child_of_worker() -> ! {
     end_child(
-        "this process was forked in a slave's part of a region, or in work that was offered to a virtual processor, and goes \
+        "this process was forked in a worker's part of a region, or in work that was offered to a worker, and goes \
          on behind it, where its master, a thread of its parent, would be; a forked child must end, or exec, before it \
          leaves the part that it was forked in",
     )

@@ -23,7 +23,7 @@ pub enum Supply {
     /// Lines for small teams in one cache, a broadcast for others.
     #[default]
     Auto,
-    /// A line for each virtual processor (LWD).
+    /// A line for each worker (LWD).
     Local,
     /// One line for all (GWD), arrival lines, leaders.
     Global,
@@ -34,11 +34,11 @@ pub enum Supply {
 pub struct Config {
     /// How threads wait.
     pub waiting: Waiting,
-    /// Stack of each virtual processor in bytes; `None` = 8 MiB of address space.
+    /// Stack of each worker in bytes; `None` = 8 MiB of address space.
     pub stack_size: Option<usize>,
     /// How work reaches the members of teams that say nothing else.
     pub supply: Supply,
-    /// Bind each virtual processor to one processor, also without a manager.
+    /// Bind each worker to one processor, also without a manager.
     pub bind: bool,
     /// Look for a processor manager and follow its grants.
     pub adapt: bool,

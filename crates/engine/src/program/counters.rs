@@ -61,7 +61,7 @@ impl Counters {
         self.parks.add(1);
     }
 
-    /// The thread wakes a virtual processor that may be asleep.
+    /// The thread wakes a worker that may be asleep.
     pub(crate) fn woke(&self) {
         self.wakes.add(1);
     }

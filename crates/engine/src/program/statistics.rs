@@ -18,7 +18,7 @@ pub struct Statistics {
     /// threads, 1 of 3 and 4, 2 of 5 to 8, and so on by powers of two; the last one all that are
     /// larger.
     pub regions: [u64; SIZES],
-    /// Waits (of idle virtual processors, joins, barriers) that were long enough to be timed: some
+    /// Waits (of idle workers, joins, barriers) that were long enough to be timed: some
     /// 30 looks.
     pub waits: u64,
     /// Time in those waits, summed over all threads, spinning and asleep. Of the short ones of
@@ -26,7 +26,7 @@ pub struct Statistics {
     pub waited: Duration,
     /// How often a thread went to sleep in the kernel.
     pub parks: u64,
-    /// How often a master found a virtual processor asleep and woke it.
+    /// How often a master found a worker asleep and woke it.
     pub wakes: u64,
     /// Nano-threads and halves of joins that ran on another member than the one that queued them.
     pub steals: u64,
@@ -35,8 +35,8 @@ pub struct Statistics {
     pub hand_overs: u64,
     /// Long waits for a member that had begun its part and lost its processor to others.
     pub lost_members: u64,
-    /// Virtual processors that were created; none is ever destroyed.
-    pub virtual_processors: u64,
+    /// Workers that were created; none is ever destroyed.
+    pub workers: u64,
 }
 
 impl Statistics {
@@ -68,7 +68,7 @@ impl Statistics {
             steals: self.steals.saturating_sub(earlier.steals),
             hand_overs: self.hand_overs.saturating_sub(earlier.hand_overs),
             lost_members: self.lost_members.saturating_sub(earlier.lost_members),
-            virtual_processors: self.virtual_processors.saturating_sub(earlier.virtual_processors),
+            workers: self.workers.saturating_sub(earlier.workers),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Statistics {
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { waits, waited, parks, wakes, steals, hand_overs, lost_members, .. } = self;
-        let virtual_processors = self.virtual_processors;
+        let workers = self.workers;
         write!(f, "regions {}", self.all_regions())?;
         let mut separator = " (";
         for (class, count) in self.regions.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -93,7 +93,7 @@ impl fmt::Display for Statistics {
         }
         write!(
             f,
-            "; waits {waits} ({waited:.3?}), parks {parks}, wakes {wakes}, steals {steals}; virtual processors {virtual_processors}; \
+            "; waits {waits} ({waited:.3?}), parks {parks}, wakes {wakes}, steals {steals}; workers {workers}; \
              others' load: hand-overs {hand_overs}, lost members {lost_members}"
         )
     }
@@ -123,13 +123,13 @@ mod tests {
 
     #[test]
     fn a_snapshot_reads_like_a_sentence_and_differences_never_wrap() {
-        let mut some = Statistics { parks: 3, virtual_processors: 7, ..Statistics::default() };
+        let mut some = Statistics { parks: 3, workers: 7, ..Statistics::default() };
         some.regions[0] = 5;
         some.regions[3] = 2;
         let text = some.to_string();
         assert_eq!(
             text,
-            "regions 7 (5 of 2 threads, 2 of 9-16); waits 0 (0.000ns), parks 3, wakes 0, steals 0; virtual processors 7; \
+            "regions 7 (5 of 2 threads, 2 of 9-16); waits 0 (0.000ns), parks 3, wakes 0, steals 0; workers 7; \
              others' load: hand-overs 0, lost members 0"
         );
         assert_eq!(Statistics::default().since(&some), Statistics::default());

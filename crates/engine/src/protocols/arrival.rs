@@ -1,8 +1,8 @@
-//! The arrival line of a virtual processor, which is its entry of the distributed join structure
+//! The arrival line of a worker, which is its entry of the distributed join structure
 //! (DJS), and the private last-seen values (PJV) of whoever waits for it.
 //!
 //! # Protocol
-//! 1. `arrive` (virtual processor): writes its own next join number with Release (A1). No one else
+//! 1. `arrive` (worker): writes its own next join number with Release (A1). No one else
 //!    writes the line.
 //! 2. `is_passed` (who waits): sees a number *greater* than the last one seen with Acquire (A2),
 //!    wrapping around; `record` makes it the last one seen.
@@ -12,12 +12,12 @@
 //! # Invariants
 //! A-I1 One party waits for a line's next arrival at a time: the master that broadcast, or the
 //!       leader that arrives for it (below). Each has its own last-seen value, taken while the
-//!       virtual processor has nothing to do.
-//! A-I2 The place is written by the virtual processor between its copy of the work and A1, and read
+//!       worker has nothing to do.
+//! A-I2 The place is written by the worker between its copy of the work and A1, and read
 //!       after A2 by the master before it supplies again.
 //!
-//! # Why numbers of the virtual processor, and not of the region
-//! A virtual processor may take part in any number of other regions, of other masters, before it
+//! # Why numbers of the worker, and not of the region
+//! A worker may take part in any number of other regions, of other masters, before it
 //! meets this master again (F6): its number then stands anywhere. Nobody has to know where, since
 //! only "greater than when I last looked" counts.
 //!
@@ -33,7 +33,7 @@
 //!
 //! # Papers
 //! P1 section 3.2 (F6). Deviations: one number to a line instead of four, because members that
-//! arrive together would hand the line to each other; the entry belongs to the virtual processor
+//! arrive together would hand the line to each other; the entry belongs to the worker
 //! and not to the master's stack, so that several masters need no structure each, and the last-seen
 //! value is what tells their regions apart.
 
@@ -52,9 +52,9 @@ const START: u64 = u64::MAX - 2;
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Arrival<P> {
-    /// The result. Writer: the virtual processor (A-I2).
+    /// The result. Writer: the worker (A-I2).
     place: HandCell<MaybeUninit<P>>,
-    /// Number of the last join. Writer: the virtual processor.
+    /// Number of the last join. Writer: the worker.
     number: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ unsafe impl<P> Sync for Arrival<P> {}
 unsafe impl<P> Send for Arrival<P> {}
 
 impl<P> Arrival<P> {
-    /// A line of a virtual processor that has not arrived anywhere.
+    /// A line of a worker that has not arrived anywhere.
     pub fn new() -> Self {
         Self { place: HandCell::new(MaybeUninit::uninit()), number: AtomicU64::new(START) }
     }
@@ -76,7 +76,7 @@ impl<P> Arrival<P> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the line's virtual processor, is done with the work that it arrives from,
+    /// - The caller is the line's worker, is done with the work that it arrives from,
     ///   and arrives once for it: whoever sees this may free what the work used, and take the
     ///   result.
     #[inline]
@@ -87,7 +87,7 @@ impl<P> Arrival<P> {
         self.number.store(next, Release);
     }
 
-    /// How often the virtual processor has arrived; for reports.
+    /// How often the worker has arrived; for reports.
     pub fn count(&self) -> u64 {
         // ORDERING: Relaxed - a number on its own.
         self.number.load(Relaxed).wrapping_sub(START)
@@ -102,7 +102,7 @@ impl<P> Arrival<P> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the line's virtual processor, between taking a work and [`Self::arrive`] for
+    /// - The caller is the line's worker, between taking a work and [`Self::arrive`] for
     ///   it.
     #[inline]
     pub unsafe fn put<V: Send>(&self, value: V) {
@@ -115,7 +115,7 @@ impl<P> Arrival<P> {
     /// Takes the result.
     ///
     /// # Safety
-    /// - The caller is the master of the region that the virtual processor arrived from last, after
+    /// - The caller is the master of the region that the worker arrived from last, after
     ///   its join.
     /// - The member has `put` a `V` for this arrival, which nobody took yet.
     #[inline]
@@ -142,14 +142,14 @@ impl<P> Default for Arrival<P> {
 pub struct LastSeen(Cell<u64>);
 
 impl LastSeen {
-    /// The value now. The virtual processor must have nothing to do that would end in an arrival.
+    /// The value now. The worker must have nothing to do that would end in an arrival.
     pub fn of<P>(line: &Arrival<P>) -> Self {
         // ORDERING: Acquire - not needed for the number, which stands still; pairs with A1 of the
         // last region.
         Self(Cell::new(line.number.load(Acquire)))
     }
 
-    /// Step 2: true when the virtual processor arrived since. Cost: one load.
+    /// Step 2: true when the worker arrived since. Cost: one load.
     #[inline]
     pub fn is_passed<P>(&self, line: &Arrival<P>) -> bool {
         // ORDERING: Acquire (A2) - pairs with A1.
@@ -164,7 +164,7 @@ impl LastSeen {
     }
 
     /// Records one arrival, of which [`Self::is_passed`] saw at least one: where several works are
-    /// open, the virtual processor may have arrived from younger ones, too.
+    /// open, the worker may have arrived from younger ones, too.
     #[inline]
     pub fn record_one(&self) {
         self.0.set(self.0.get().wrapping_add(1));

@@ -1,4 +1,4 @@
-//! What a master lends to the masters inside its region: the virtual processors that its current
+//! What a master lends to the masters inside its region: the workers that its current
 //! team does not use.
 //!
 //! # Protocol
@@ -15,7 +15,7 @@
 //!    inside (G4): the lender asks for more at a later fork, and has more to lend.
 //!
 //! # Invariants
-//! G-I1 A virtual processor is in the reach of one master at a time: the lender lends only what its
+//! G-I1 A worker is in the reach of one master at a time: the lender lends only what its
 //!       own team does not use, each entry of the list is taken once, and the lender takes back (1)
 //!       only when all inner regions are joined.
 //!
@@ -26,7 +26,7 @@
 //! | G4 `wanted` | Relaxed: a number on its own; who misses it finds it at the fork after the next | the lender's look |
 //! | what masters show | Relaxed: numbers on their own; who misses one sees it at the end of its region, or some regions later | the others' looks |
 //! | lists | under the lock | |
-//! A taken-back virtual processor's last region is joined by its borrower before the borrower
+//! A taken-back worker's last region is joined by its borrower before the borrower
 //! arrives at the lender's join: the lender may supply it at once.
 //!
 //! # Papers

@@ -1,4 +1,4 @@
-//! The open ring of a virtual processor: a few lines through which anybody may supply it, beside
+//! The open ring of a worker: a few lines through which anybody may supply it, beside
 //! its own master (F4: any processor can supply work to any other).
 //!
 //! # Protocol
@@ -6,24 +6,24 @@
 //! is the holder of the ticket.
 //! 1. `offer` (anybody): reads the next ticket, sees that the slot's former work is done (O1:
 //!    credit), takes the ticket by one compare-and-swap (O2), supplies the slot.
-//! 2. `poll` (virtual processor): looks at the one slot that is next in turn.
-//! 3. `finish` (virtual processor); `is_done` (the holder of the ticket).
+//! 2. `poll` (worker): looks at the one slot that is next in turn.
+//! 3. `finish` (worker); `is_done` (the holder of the ticket).
 //!
 //! # Invariants
 //! I1  A ticket is taken once (O2), and a slot's next ticket only after its last work is done (O1):
 //!     so each slot has one master at a time and at most one work, which is what [`Slot`] asks for.
 //! I2  Tickets are served in order. A holder that was preempted between O2 and the supply holds up
-//!     those behind it, not the virtual processor, which does its own master's work meanwhile.
+//!     those behind it, not the worker, which does its own master's work meanwhile.
 //!
 //! # Orderings
 //! O1 is the slot's Acquire of `done`: the former work was copied, and its number written, before
 //! this supply. O2 is relaxed: what it orders is only who has which ticket.
 //!
 //! # Why four slots
-//! A virtual processor's own master has one work open, so its line is a ring of one
+//! A worker's own master has one work open, so its line is a ring of one
 //! ([`crate::protocols::slot`]). Strangers do not know of each other: with one slot the second
 //! would wait for the first's work to be *done*; with four, four wait side by side. The ticket word
-//! is on a line of the suppliers; what the virtual processor polls is written only when there is
+//! is on a line of the suppliers; what the worker polls is written only when there is
 //! work for it, so an open ring that nobody uses costs it one load of a line in its own cache.
 //!
 //! # Papers
@@ -85,7 +85,7 @@ impl<W: Copy> OpenRing<W> {
     /// The work with `ticket`, if it is there.
     ///
     /// # Safety
-    /// - The caller is the ring's virtual processor, has finished all tickets before, and not yet
+    /// - The caller is the ring's worker, has finished all tickets before, and not yet
     ///   this one.
     #[inline]
     pub(crate) unsafe fn poll(&self, ticket: u64) -> Option<W> {
@@ -98,7 +98,7 @@ impl<W: Copy> OpenRing<W> {
         }
     }
 
-    /// True when the work with `ticket` is there, for the virtual processor.
+    /// True when the work with `ticket` is there, for the worker.
     #[inline]
     pub(crate) fn has_news(&self, ticket: u64) -> bool {
         let (slot, round) = self.slot(ticket);
@@ -108,7 +108,7 @@ impl<W: Copy> OpenRing<W> {
     /// Reports `ticket` as done.
     ///
     /// # Safety
-    /// - The caller is the ring's virtual processor, got the work with `ticket` from
+    /// - The caller is the ring's worker, got the work with `ticket` from
     ///   [`Self::poll`], is done with it, and has not reported it yet.
     #[inline]
     pub(crate) unsafe fn finish(&self, ticket: u64) {
@@ -143,7 +143,7 @@ mod tests {
         }
         assert_eq!(ring.offer(99), None);
         for ticket in 0..20 {
-            // SAFETY: this thread plays the virtual processor, in turn.
+            // SAFETY: this thread plays the worker, in turn.
             assert_eq!(unsafe { ring.poll(ticket) }, Some(ticket * 10));
             assert_eq!(ring.offer(99), None, "taken is not done");
             assert!(!ring.is_done(ticket));

@@ -1,11 +1,11 @@
 //! The broadcast ring of a team (global work descriptor, GWD): the master writes one line, all
-//! slaves read it.
+//! workers read it.
 //!
 //! # Protocol
 //! Work number n stands in entry `n % ENTRIES`. Numbers begin at 1 and have no gaps.
 //! 1. `publish` (master): marks the entry as being written (B1), writes the words (B2), then the
 //!    number (B3).
-//! 2. `Follower::look` (virtual processor): sees the number that it expects (B4), copies the words
+//! 2. `Follower::look` (worker): sees the number that it expects (B4), copies the words
 //!    (B5), and checks that the number still stands (B6).
 //!
 //! Who takes part (decided by the words) is joined by the master before the entry is used again
@@ -42,7 +42,7 @@
 //! P1 section 3.1.1 (F3, F5). Deviations: the published ring holds pointers, is cleared by the
 //! master and advanced under mutual exclusion. Here the descriptor stands in the entry behind a
 //! number (one dependent miss less, no clearing store); each team has a ring of its own with one
-//! publisher, so nothing is exclusive. Work for a virtual processor of somebody else goes through
+//! publisher, so nothing is exclusive. Work for a worker of somebody else goes through
 //! its open ring ([`crate::protocols::open_ring`]).
 
 use platform::sync::atomic::{
@@ -109,7 +109,7 @@ impl<const WORDS: usize, const ENTRIES: usize> Ring<WORDS, ENTRIES> {
     }
 }
 
-/// One virtual processor's place in a ring.
+/// One worker's place in a ring.
 #[derive(Debug)]
 pub struct Follower {
     next: u64,

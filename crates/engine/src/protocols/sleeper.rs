@@ -1,4 +1,4 @@
-//! Where a virtual processor sleeps, and how one waker wakes many: as a tree.
+//! Where a worker sleeps, and how one waker wakes many: as a tree.
 //!
 //! # Protocol
 //! Sleeper: W1 raises `asleep`; W2 heavy fence; W3 looks at its condition; W4 futex wait while

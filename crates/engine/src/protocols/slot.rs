@@ -1,41 +1,41 @@
-//! The local work descriptor (LWD): one cache line through which a master gives a virtual processor
-//! its next work, and through which the virtual processor reports that it is done.
+//! The local work descriptor (LWD): one cache line through which a master gives a worker
+//! its next work, and through which the worker reports that it is done.
 //!
 //! # Protocol
 //! The descriptor stands *in* the line, behind a sequence number, and the arrival word stands in
 //! the same line: an empty region costs one line out and one line back, which is the least that two
 //! processors can do.
 //! 1. `supply` (master): writes the descriptor, then the next number with Release (S1).
-//! 2. `poll` (virtual processor): sees a number that it has not seen with Acquire (S2), copies the
+//! 2. `poll` (worker): sees a number that it has not seen with Acquire (S2), copies the
 //!    descriptor.
-//! 3. `finish` (virtual processor): writes the number to `done` with Release (S3).
+//! 3. `finish` (worker): writes the number to `done` with Release (S3).
 //! 4. `is_done` (master): sees it with Acquire (S4), may supply again.
 //!
-//! Beside the descriptor may stand a *cargo*, which is not copied but used in place, by the virtual
-//! processor between 2 and 3 and by the master from 1 on.
+//! Beside the descriptor may stand a *cargo*, which is not copied but used in place, by the worker
+//!  between 2 and 3 and by the master from 1 on.
 //!
-//! A result of up to the size of both rides home on the line: between 2 and 3 the virtual processor
+//! A result of up to the size of both rides home on the line: between 2 and 3 the worker
 //! may `put` it where they stood, if nobody reads them any more; after 4 the master may `take` it.
 //! A reduction of small values thus moves no line that an empty region would not move.
 //!
 //! # Taking work back
-//! A virtual processor that lost its processor, or is still being woken, would keep its master
+//! A worker that lost its processor, or is still being woken, would keep its master
 //! waiting for work that nobody has begun. Work that was supplied as *recoverable* (a bit beside
-//! the number) belongs to whoever first raises `claim` to its number: the virtual processor before
+//! the number) belongs to whoever first raises `claim` to its number: the worker before
 //! it reads the descriptor (C1), or the master when it is done with its own part (C2). What the
 //! master took back it runs itself; it writes `done` (nobody else will), and may supply the next
-//! descriptor at once: the virtual processor finds out that it came too late, or sees the next
+//! descriptor at once: the worker finds out that it came too late, or sees the next
 //! number only.
 //!
 //! # Invariants
-//! I1  A slot has one master at a time (whoever reserved the virtual processor), and at most one
+//! I1  A slot has one master at a time (whoever reserved the worker), and at most one
 //!     unjoined descriptor.
 //! I2  The descriptor is written by the master only while `done` is the last number: nobody reads
 //!     it then. Its place is written by who runs the work, after the descriptor was copied and
 //!     before S3.
 //!
 //! # Races
-//! *Late start.* A (virtual processor) sees number n at S2 and loses its processor. B (master)
+//! *Late start.* A (worker) sees number n at S2 and loses its processor. B (master)
 //! takes n back (C2), runs it, and supplies n + 1 in the same line. A goes on: its claim of n finds
 //! n or more, so it reads nothing, and polls again. Had B taken n + 1 back as well, A would find n
 //! + 1: claims compare by order, not by equality. *Both at once.* One read-modify-write on one word
@@ -66,7 +66,7 @@ use platform::sync::atomic::{
 /// Set beside the number of a descriptor that its master may take back.
 const RECOVERABLE: u64 = 1;
 
-/// One supply line of a virtual processor: descriptor `W` out, arrival back. A cargo `C` may travel
+/// One supply line of a worker: descriptor `W` out, arrival back. A cargo `C` may travel
 /// with the descriptor, to be used where it stands.
 #[derive(Debug)]
 #[repr(C, align(128))]
@@ -76,7 +76,7 @@ pub struct Slot<W, C = ()> {
     /// The descriptor and its cargo. Writer: the master (I2).
     load: HandCell<Load<W, C>>,
     /// Number of the last descriptor that is finished or taken back. Writer: who claimed it; else
-    /// the virtual processor.
+    /// the worker.
     done: AtomicU64,
     /// Number of the last recoverable descriptor that somebody claimed. Both write. Behind all that
     /// every region needs: on the next line when that is full.
@@ -91,7 +91,7 @@ struct Load<W, C> {
     cargo: C,
 }
 
-/// What a virtual processor finds in its slot.
+/// What a worker finds in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supplied<W> {
     /// Work to be run and finished, with its number.
@@ -144,7 +144,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     #[inline]
     pub unsafe fn supply_with(&self, work: W, cargo: C, recoverable: bool) -> u64 {
         // ORDERING: Relaxed - the master reads the number that it (or the master before it, whose
-        // release of the virtual processor happened before) wrote.
+        // release of the worker happened before) wrote.
         let next = (self.seq.load(Relaxed) >> 1) + 1;
         // SAFETY: - I1, I2: no other thread touches the descriptor until S1.
         unsafe { self.load.with_mut(|load| *load = Load { work, cargo }) };
@@ -157,7 +157,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// read-modify-write on it when there is recoverable work.
     ///
     /// # Safety
-    /// - The caller is the slot's virtual processor, has finished `last` or found it taken back,
+    /// - The caller is the slot's worker, has finished `last` or found it taken back,
     ///   and has not seen a later number.
     #[inline]
     pub unsafe fn poll(&self, last: u64) -> Supplied<W> {
@@ -179,7 +179,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// Calls `body` with the last descriptor's cargo where it stands. Cost: none beyond the line's.
     ///
     /// # Safety
-    /// - The caller is the master, between supply and join or right after; or the virtual processor
+    /// - The caller is the master, between supply and join or right after; or the worker
     ///   between `poll` and `finish`, before it `put` a result.
     #[inline]
     pub unsafe fn with_cargo<R>(&self, body: impl FnOnce(*const C) -> R) -> R {
@@ -197,8 +197,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     }
 
     /// Takes the last supplied descriptor back (C2); true when the master now has to run it, and
-    /// may then supply the next. False when the virtual processor has begun. Cost: one
-    /// read-modify-write, of a line in the own cache if the virtual processor is not there to poll
+    /// may then supply the next. False when the worker has begun. Cost: one
+    /// read-modify-write, of a line in the own cache if the worker is not there to poll
     /// it.
     ///
     /// # Safety
@@ -210,7 +210,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         let number = self.seq.load(Relaxed) >> 1;
         let won = self.claim(number);
         if won {
-            // ORDERING: Relaxed - read by the master only; the virtual processor does not write
+            // ORDERING: Relaxed - read by the master only; the worker does not write
             // this number any more.
             self.done.store(number, Relaxed);
         }
@@ -234,7 +234,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// ```
     ///
     /// # Safety
-    /// - The caller runs the last descriptor's work: the virtual processor between `poll` and
+    /// - The caller runs the last descriptor's work: the worker between `poll` and
     ///   `finish`, or the master that took it back.
     #[inline]
     pub unsafe fn put<V: Send>(&self, value: V) {
@@ -283,7 +283,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the slot's virtual processor, got `number` from the last [`Self::poll`] that
+    /// - The caller is the slot's worker, got `number` from the last [`Self::poll`] that
     ///   found work, and is done with it: whoever sees this may free what the work used, and write
     ///   the descriptor's place (I2).
     #[inline]

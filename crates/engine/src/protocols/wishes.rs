@@ -2,42 +2,42 @@
 //! M6).
 //!
 //! # Rules
-//! A VP that looks in vain before it sleeps *lowers* the program's wish:
+//! A worker that looks in vain before it sleeps *lowers* the program's wish:
 //! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after
 //!   [`SHORT`] without work: the manager passes it on at once, or, in a domain, the program itself
 //!   does (`manager/air.rs`).
-//! - W2 Where nobody does, the VP of seat 1 takes the request down to the masters after [`SERIAL`]
-//!   without work: a program that comes later finds processors that nobody uses. They stay in the
-//!   grant until somebody comes ([`Asks::request_for_now`]).
+//! - W2 Where nobody does, the worker of seat 1 takes the request down to the masters after
+//!   [`SERIAL`] without work: a program that comes later finds processors that nobody uses. They
+//!   stay in the grant until somebody comes ([`Asks::request_for_now`]).
 //!
-//! - W3 Where another program wants processors, the VP of seat 1 takes the request down after
+//! - W3 Where another program wants processors, the worker of seat 1 takes the request down after
 //!   [`SERIAL`] as well, and looks again each [`AGAIN`] whether the master has forked since: one
 //!   that forked a region of one thread, for which nobody was woken, asked for all again, and
 //!   nobody would give back what comes for that.
 //!
-//! - W4 With several masters nobody has a processor of its own to give. Any VP takes the request
-//!   down to what the masters hold now ([`shares`](crate::protocols::shares)), after [`SERIAL`] in
-//!   which nobody forked; where somebody did it looks again each [`AGAIN`].
+//! - W4 With several masters nobody has a processor of its own to give. Any worker takes the
+//!   request down to what the masters hold now ([`shares`](crate::protocols::shares)), after
+//!   [`SERIAL`] in which nobody forked; where somebody did it looks again each [`AGAIN`].
 //!
 //! Who spins as long before it sleeps lowers at once. Who does not (passive waiting, a team that is
 //! too large) is told for how long to sleep ([`Wishes::lower`]'s answer), and lowers when it comes
 //! back by the clock: once in an idle phase.
 //!
-//! The master's next fork (or a VP that finds work after all) lets it *rise*: it asks for all
+//! The master's next fork (or a worker that finds work after all) lets it *rise*: it asks for all
 //! again, and where somebody came and went meanwhile the fork waits until it has as many as before,
 //! at most [`ANSWER`].
 //!
 //! # Invariants
 //! - W-I1 When nobody is amid something, what was asked last is what the state says: lowering,
 //!   rising and asking change the state and speak to the manager under one lock.
-//! - W-I2 When a VP has found work after it lowered, the wish is not down by its doing.
+//! - W-I2 When a worker has found work after it lowered, the wish is not down by its doing.
 //!
 //! # Races
-//! A (a VP) lowers while B (the master) forks and does not see it: the region's work is in A's line
-//! before B looks whether A sleeps, and A looks at its line after it has lowered, so that A finds
-//! the work, and rises itself. *Two requests.* A lowers to 1 while B rises to 2: without the lock
-//! around the request A's 1 could arrive behind B's 2, and the state would say that nothing fell:
-//! nobody would ever ask for 2 again.
+//! A (a worker) lowers while B (the master) forks and does not see it: the region's work is in A's
+//! line before B looks whether A sleeps, and A looks at its line after it has lowered, so that A
+//! finds the work, and rises itself. *Two requests.* A lowers to 1 while B rises to 2: without the
+//! lock around the request A's 1 could arrive behind B's 2, and the state would say that nothing
+//! fell: nobody would ever ask for 2 again.
 //!
 //! # Orderings
 //! `down`: Relaxed. B's look may miss it; A's own look comes after it in program order. The numbers
@@ -69,7 +69,7 @@ pub(crate) trait Asks {
     fn release(&self, cpu: CpuId);
     /// It wants all that it released.
     fn resume(&self);
-    /// The processor that the manager means for virtual processor `seat`, if it has one.
+    /// The processor that the manager means for worker `seat`, if it has one.
     fn cpu_of(&self, seat: usize) -> Option<CpuId>;
     /// How many it has.
     fn granted(&self) -> u32;
@@ -137,7 +137,7 @@ impl Wishes {
         manager.request(state.wanted);
     }
 
-    /// W1 to W3: the VP of `seat` has found no work for `idle` microseconds, and the master has
+    /// W1 to W3: the worker of `seat` has found no work for `idle` microseconds, and the master has
     /// forked `forks` regions. Returns the microseconds after which it should say so again; `None`:
     /// no more in this idle phase.
     pub(crate) fn lower(
@@ -197,8 +197,8 @@ impl Wishes {
         Some(AGAIN)
     }
 
-    /// W4: a VP has found no work for `idle` microseconds, the masters hold `busy` processors, and
-    /// have forked `forks` regions. Returns as [`Wishes::lower`].
+    /// W4: a worker has found no work for `idle` microseconds, the masters hold `busy` processors,
+    /// and have forked `forks` regions. Returns as [`Wishes::lower`].
     pub(crate) fn lower_beside_others(
         &self,
         manager: &impl Asks,

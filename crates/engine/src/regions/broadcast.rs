@@ -9,7 +9,7 @@ use crate::thread::Local;
 use crate::waits::patience;
 use crate::work::Region;
 use crate::workers::channel::{Attachment, Channel};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use std::ptr;
 use std::rc::Rc;
 
@@ -74,15 +74,15 @@ impl Channel {
     pub(crate) fn gather(
         &self,
         local: &Local,
-        members: &[&'static Vp],
+        members: &[&'static Worker],
         crowd: u32,
         attend: Option<impl Fn()>,
     ) {
         let awaited = self.awaited(members);
         let has_arrived = |at: usize| awaited.has_arrived(at);
         fork_join::gather(awaited.len(), crowd, has_arrived, |at, look| {
-            let vp = awaited.vp(at);
-            fork_join::wait_late_attending(vp, local, crowd, members, look, &attend);
+            let worker = awaited.worker(at);
+            fork_join::wait_late_attending(worker, local, crowd, members, look, &attend);
         });
         awaited.record();
     }
@@ -100,7 +100,7 @@ impl Attachment {
             flock.len(),
             crowd,
             |at| flock[at].has_arrived(),
-            |at, look| patience::wait(flock[at].vp.arrivals(), local, crowd, || {}, look),
+            |at, look| patience::wait(flock[at].worker.arrivals(), local, crowd, || {}, look),
         );
         for led in flock {
             led.record();

@@ -16,7 +16,7 @@ use crate::protocols::wait_point::{Look, WaitPoint};
 use crate::thread::{Local, local};
 use crate::waits::patience::{self, Advice};
 use crate::work::Region;
-use crate::workers::vp::{Rare, Vp};
+use crate::workers::worker::{Rare, Worker};
 use platform::affinity::current_cpu;
 use platform::membarrier;
 
@@ -56,28 +56,28 @@ pub fn gather(
 /// member that waits for the master's own processor gets it, one that has lost its processor is
 /// remembered ([`Presence`](crate::contention::Presence)).
 pub(crate) fn wait_late(
-    vp: &Vp,
+    worker: &Worker,
     local: &Local,
     crowd: u32,
-    members: &[&'static Vp],
+    members: &[&'static Worker],
     look: &mut dyn FnMut() -> Look,
 ) {
-    wait_late_at(vp.arrivals(), vp, local, crowd, members, look);
+    wait_late_at(worker.arrivals(), worker, local, crowd, members, look);
 }
 
 /// As [`wait_late`]; calls `attend`, if there is one, before each look.
 #[inline]
 pub(crate) fn wait_late_attending(
-    vp: &Vp,
+    worker: &Worker,
     local: &Local,
     crowd: u32,
-    members: &[&'static Vp],
+    members: &[&'static Worker],
     look: &mut dyn FnMut() -> Look,
     attend: &Option<impl Fn()>,
 ) {
     match attend {
-        None => wait_late(vp, local, crowd, members, look),
-        Some(attend) => wait_late(vp, local, crowd, members, &mut || {
+        None => wait_late(worker, local, crowd, members, look),
+        Some(attend) => wait_late(worker, local, crowd, members, &mut || {
             attend();
             look()
         }),
@@ -88,10 +88,10 @@ pub(crate) fn wait_late_attending(
 #[cold]
 pub fn wait_late_at(
     point: &WaitPoint,
-    vp: &Vp,
+    worker: &Worker,
     local: &Local,
     crowd: u32,
-    members: &[&'static Vp],
+    members: &[&'static Worker],
     look: &mut dyn FnMut() -> Look,
 ) {
     let sizer = source();
@@ -102,7 +102,7 @@ pub fn wait_late_at(
             return Advice::Spin;
         }
         let here = current_cpu();
-        let shares = vp.is_on(here);
+        let shares = worker.is_on(here);
         // Bound where the master happens to run now: one waits for the other's time slice. Deal
         // anew.
         if shares && let Some(managed) = source::managed() {
@@ -110,12 +110,13 @@ pub fn wait_late_at(
             return Advice::Spin;
         }
         if shares && let Some(granted) = sizer.processors() {
-            binding::bind_to_grant(members.iter().map(|vp| vp.station()), &granted);
+            binding::bind_to_grant(members.iter().map(|worker| worker.station()), &granted);
             return Advice::Spin;
         }
-        watch = vp.tid().and_then(|tid| local.waiter().presence().watch(tid));
+        watch = worker.tid().and_then(|tid| local.waiter().presence().watch(tid));
         let is_here = || {
-            !vp.is_bound() && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here))
+            !worker.is_bound()
+                && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here))
         };
         if shares || is_here() { Advice::HandOver } else { Advice::Spin }
     };
@@ -132,27 +133,28 @@ pub fn wait_late_at(
 /// Wakes those of `members` that sleep, after their work was supplied. Cost when none does: a load
 /// for each.
 #[inline]
-pub(crate) fn wake(members: &[&'static Vp]) {
+pub(crate) fn wake(members: &[&'static Worker]) {
     membarrier::light();
-    if members.iter().any(|vp| vp.may_sleep()) {
+    if members.iter().any(|worker| worker.may_sleep()) {
         wake_sleepers(members);
     }
 }
 
 /// Without a manager each is placed on its way up; with one they are bound already.
 #[cold]
-fn wake_sleepers(members: &[&'static Vp]) {
-    let beds: Vec<_> = members.iter().filter(|vp| vp.may_sleep()).map(|vp| vp.bed()).collect();
+fn wake_sleepers(members: &[&'static Worker]) {
+    let beds: Vec<_> =
+        members.iter().filter(|worker| worker.may_sleep()).map(|worker| worker.bed()).collect();
     sleeper::wake(&beds, WAKE);
 }
 
-/// What the waker of a VP does.
+/// What the waker of a worker does.
 pub(crate) const WAKE: Preparation<Rare> =
     Preparation { before: before_wake, in_vain: Rare::displace };
 
-fn before_wake(vp: &Rare) {
+fn before_wake(worker: &Rare) {
     local().counters().woke();
-    vp.place();
+    worker.place();
 }
 
 /// Supplies `members` by their own lines: member 1 first. What is `recoverable` may be taken back.
@@ -162,10 +164,10 @@ fn before_wake(vp: &Rare) {
 /// - `region.work` may be called with `region.data` on all of them at once, and does not unwind;
 ///   data and root live until [`gather_lines`] returned.
 #[inline]
-pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, recoverable: bool) {
-    for (vp, id) in members.iter().zip(1..) {
+pub(crate) unsafe fn supply_lines(members: &[&'static Worker], region: &Region, recoverable: bool) {
+    for (worker, id) in members.iter().zip(1..) {
         // SAFETY: - caller's contract.
-        unsafe { vp.supply(region.descriptor(id), region.captures(), recoverable) };
+        unsafe { worker.supply(region.descriptor(id), region.captures(), recoverable) };
     }
 }
 
@@ -174,7 +176,7 @@ pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, reco
 #[inline]
 pub(crate) fn gather_lines(
     local: &Local,
-    members: &[&'static Vp],
+    members: &[&'static Worker],
     crowd: u32,
     attend: Option<impl Fn()>,
 ) {
@@ -192,7 +194,7 @@ pub(crate) fn gather_lines(
 ///
 /// # Safety
 /// - As [`supply_lines`].
-pub(crate) unsafe fn run_on_lines(local: &Local, members: &[&'static Vp], region: &Region) {
+pub(crate) unsafe fn run_on_lines(local: &Local, members: &[&'static Worker], region: &Region) {
     let guard = NoUnwinding::enter();
     // SAFETY: - caller's contract.
     unsafe { supply_lines(members, region, false) };

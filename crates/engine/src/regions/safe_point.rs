@@ -4,7 +4,7 @@
 //! | safe point | what the thread does there |
 //! |---|---|
 //! | where it waits (idle, join, barrier, lock, tasks), before the first sleep or yield and now and then while it spins | follows the grant; helps who was squeezed |
-//! | a VP between two regions, when the next one is not there yet | the same |
+//! | a worker between two regions, when the next one is not there yet | the same |
 //! | between two chunks of a loop | follows the grant |
 //! | between two tasks, and after a stolen half of a `join` | follows the grant |
 //! | a master at its fork | see [`managed`](crate::manager) |

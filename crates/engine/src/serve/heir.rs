@@ -1,8 +1,8 @@
-//! A virtual processor goes on on another kernel thread, which takes its place: what the program
+//! A worker goes on on another kernel thread, which takes its place: what the program
 //! keeps for each thread (thread-local storage) begins anew, and the old thread's destructors run.
 //!
 //! # Protocol
-//! 1. A program that is done with the threads offers [`renew`] to the virtual processors, which
+//! 1. A program that is done with the threads offers [`renew`] to the workers, which
 //!    have nothing else to do.
 //! 2. The old thread starts its heir, which waits. It gives up the handle by which others move it
 //!    (under the lock of that, so that nobody uses the handle of a thread that ends, nor binds the
@@ -20,12 +20,12 @@ use crate::thread::{Local, current, local};
 use crate::waits::patience;
 use crate::work::{Member, Offered};
 use crate::workers::pool;
-use crate::workers::vp::{Progress, Vp};
+use crate::workers::worker::{Progress, Worker};
 use std::ptr;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-/// What the new thread of a virtual processor goes on with.
+/// What the new thread of a worker goes on with.
 pub(super) struct Heir {
     local: &'static Local,
     progress: Progress,
@@ -54,7 +54,7 @@ impl Heir {
 /// Another thread goes on from here, by `go_on`; true when it does, and the calling one is to end.
 #[cold]
 pub(super) fn hand_on(
-    vp: &'static Vp,
+    worker: &'static Worker,
     local: &'static Local,
     progress: &Progress,
     go_on: impl FnOnce(Heir) + Send + 'static,
@@ -64,29 +64,29 @@ pub(super) fn hand_on(
     }
     let (done, go) = sync_channel(1);
     let heir = Heir { local, progress: *progress, go };
-    let start = || vp.start_thread(pool::stack_size(), move || go_on(heir));
-    let Ok(own) = vp.station().succeed(start) else { return false };
+    let start = || worker.start_thread(pool::stack_size(), move || go_on(heir));
+    let Ok(own) = worker.station().succeed(start) else { return false };
     current::let_go();
     // The heir waits for it.
     let _ = done.send(own);
     true
 }
 
-/// The virtual processors that this master has for itself go on on other kernel threads. Outside
+/// The workers that this master has for itself go on on other kernel threads. Outside
 /// its regions.
 pub(crate) fn renew_members(local: &Local) {
-    let renew = |vp: &'static Vp| {
+    let renew = |worker: &'static Worker| {
         let offered = Offered { work: renew, data: ptr::null() };
-        Some((vp, vp.offer(offered)?))
+        Some((worker, worker.offer(offered)?))
     };
     let offers: Vec<_> = local.own_members().into_iter().filter_map(renew).collect();
-    for (vp, ticket) in offers {
-        let is_done = || vp.is_offer_done(ticket).into();
-        patience::wait(vp.offers(), local, local.membership().crowd, || {}, is_done);
+    for (worker, ticket) in offers {
+        let is_done = || worker.is_offer_done(ticket).into();
+        patience::wait(worker.offers(), local, local.membership().crowd, || {}, is_done);
     }
 }
 
-/// The work by which a virtual processor is told to go on on another thread; those of its own inner
+/// The work by which a worker is told to go on on another thread; those of its own inner
 /// teams first.
 ///
 /// # Safety

@@ -1,13 +1,13 @@
-//! Work for one virtual processor, offered by somebody who is not its master (F4).
+//! Work for one worker, offered by somebody who is not its master (F4).
 //!
-//! A virtual processor that has nothing to do for its master looks into its open ring
-//! ([`crate::protocols::open_ring`]), so an offer waits for the end of the region that the virtual
-//! processor is in, at most. It runs outside any region, and what it forks runs on this virtual
-//! processor alone: it may be anybody's slave next, so it must not wait for others' slaves.
+//! A worker that has nothing to do for its master looks into its open ring
+//! ([`crate::protocols::open_ring`]), so an offer waits for the end of the region that the worker
+//!  is in, at most. It runs outside any region, and what it forks runs on this worker
+//!  alone: it may be anybody's worker next, so it must not wait for others' workers.
 //!
 //! Who would use it: whatever has to happen once *on each thread* of the engine, no matter which
 //! thread of the program reserved it: settings and counters of a thread, its allocator's cache, its
-//! scheduling class. [`on_each_vp`] is that.
+//! scheduling class. [`on_each_worker`] is that.
 
 use crate::process::Born;
 use crate::process::panics::{FirstPanic, NoUnwinding};
@@ -15,63 +15,59 @@ use crate::thread::local;
 use crate::waits::patience;
 use crate::work::{Member, Offered, Work};
 use crate::workers::pool::pool;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// A virtual processor that anybody may offer work to.
+/// A worker that anybody may offer work to.
 #[derive(Clone, Copy)]
-pub struct VirtualProcessor {
-    vp: &'static Vp,
+pub struct WorkerHandle {
+    worker: &'static Worker,
     /// A forked child has others.
     born: Born,
 }
 
-impl fmt::Debug for VirtualProcessor {
+impl fmt::Debug for WorkerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("VirtualProcessor").field(&self.number()).finish()
+        f.debug_tuple("WorkerHandle").field(&self.number()).finish()
     }
 }
 
-/// Why a virtual processor did not take an offer.
+/// Why a worker did not take an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// As many offers wait as may wait: try again when one of them is done
-    /// ([`VirtualProcessor::offer_soon`] does).
+    /// ([`WorkerHandle::offer_soon`] does).
     Full,
-    /// The process is a fork's child, and the virtual processor stayed in the parent.
+    /// The process is a fork's child, and the worker stayed in the parent.
     Gone,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Full => {
-                "the virtual processor has as many offers as may wait; join one of them first"
-            }
-            Refusal::Gone => {
-                "the virtual processor stayed in the parent process; ask for this process's own"
-            }
+            Refusal::Full => "the worker has as many offers as may wait; join one of them first",
+            Refusal::Gone => "the worker stayed in the parent process; ask for this process's own",
         })
     }
 }
 
 impl std::error::Error for Refusal {}
 
-/// The virtual processors that the process has now, whoever reserved them. Their number never
+/// The workers that the process has now, whoever reserved them. Their number never
 /// falls.
-pub fn virtual_processors() -> Vec<VirtualProcessor> {
-    pool().all().iter().map(|&vp| VirtualProcessor { vp, born: Born::now() }).collect()
+pub fn workers() -> Vec<WorkerHandle> {
+    pool().all().iter().map(|&worker| WorkerHandle { worker, born: Born::now() }).collect()
 }
 
-impl VirtualProcessor {
+impl WorkerHandle {
     /// Its number, counted from 1 in the order of creation.
     pub fn number(&self) -> usize {
-        self.vp.number()
+        self.worker.number()
     }
 
-    /// Has `work` called once with `data` on this virtual processor, when it has nothing to do for
+    /// Has `work` called once with `data` on this worker, when it has nothing to do for
     /// its master. Regions that `work` forks have one thread. Cost: one compare-and-swap and one
     /// line; a wake if it sleeps.
     ///
@@ -86,7 +82,7 @@ impl VirtualProcessor {
         if self.born.is_parents() {
             return Err(Refusal::Gone);
         }
-        let ticket = self.vp.offer(Offered { work, data }).ok_or(Refusal::Full)?;
+        let ticket = self.worker.offer(Offered { work, data }).ok_or(Refusal::Full)?;
         Ok(Offer { to: *self, ticket })
     }
 
@@ -99,7 +95,7 @@ impl VirtualProcessor {
     /// - As [`Self::offer`].
     pub unsafe fn offer_soon(&self, work: Work, data: *const ()) -> Result<Offer, Refusal> {
         let mut answer = Err(Refusal::Full);
-        wait(self.vp, || {
+        wait(self.worker, || {
             // SAFETY: - caller's contract.
             answer = unsafe { self.offer(work, data) };
             !matches!(answer, Err(Refusal::Full))
@@ -108,23 +104,23 @@ impl VirtualProcessor {
     }
 }
 
-/// Waits until `done` holds, which the end of an offer to `vp` may bring about.
-fn wait(vp: &Vp, mut done: impl FnMut() -> bool) {
+/// Waits until `done` holds, which the end of an offer to `worker` may bring about.
+fn wait(worker: &Worker, mut done: impl FnMut() -> bool) {
     let local = local();
-    patience::wait(vp.offers(), local, local.membership().crowd, || {}, || done().into());
+    patience::wait(worker.offers(), local, local.membership().crowd, || {}, || done().into());
 }
 
 /// An offer that was taken; dropping it waits until it is done.
 #[derive(Debug)]
 pub struct Offer {
-    to: VirtualProcessor,
+    to: WorkerHandle,
     ticket: u64,
 }
 
 impl Offer {
     /// True when the work is done, and what it wrote is visible.
     pub fn is_done(&self) -> bool {
-        self.to.vp.is_offer_done(self.ticket)
+        self.to.worker.is_offer_done(self.ticket)
     }
 
     /// Waits until the work is done.
@@ -136,28 +132,28 @@ impl Drop for Offer {
         if !self.to.born.is_parents() {
             // What was offered uses what its owner would drop while it unwinds.
             let guard = NoUnwinding::enter();
-            wait(self.to.vp, || self.is_done());
+            wait(self.to.worker, || self.is_done());
             guard.leave();
         }
     }
 }
 
-/// Runs `visit` once on each virtual processor of the process, whichever thread reserved it, with
-/// its number; returns how many there were when all are done. Virtual processors of other masters
+/// Runs `visit` once on each worker of the process, whichever thread reserved it, with
+/// its number; returns how many there were when all are done. Workers of other masters
 /// come to it after the region that they are in.
 ///
 /// For what belongs to a thread: counters, signal masks, scheduling class, allocator caches. The
-/// calling thread is not a virtual processor and is not visited. Regions that a visit forks have
+/// calling thread is not a worker and is not visited. Regions that a visit forks have
 /// one thread.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 /// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}
-/// // The virtual processors are created by the first region.
+/// // The workers are created by the first region.
 /// // SAFETY: - `nothing` takes no data, and does not unwind.
 /// unsafe { nanothreads_engine::Team::reserve(2).run(nothing, std::ptr::null()) };
 /// let visits = AtomicUsize::new(0);
-/// let count = nanothreads_engine::on_each_vp(|_number| {
+/// let count = nanothreads_engine::on_each_worker(|_number| {
 ///     visits.fetch_add(1, Ordering::Relaxed);
 /// });
 /// assert_eq!(visits.into_inner(), count);
@@ -166,25 +162,25 @@ impl Drop for Offer {
 /// # Panics
 /// When called inside a region (its members would wait for each other), and with the payload of the
 /// first visit that panics, after all are done.
-pub fn on_each_vp<F: Fn(usize) + Sync>(visit: F) -> usize {
+pub fn on_each_worker<F: Fn(usize) + Sync>(visit: F) -> usize {
     assert!(
         local().is_outside_regions(),
-        "on_each_vp inside a region: virtual processors that wait for each other's region cannot be visited; call it \
+        "on_each_worker inside a region: workers that wait for each other's region cannot be visited; call it \
          from a thread of the program, outside its regions"
     );
-    let virtual_processors = virtual_processors();
+    let workers = workers();
     let panic = FirstPanic::default();
-    let visits: Vec<Visit<'_, F>> = virtual_processors
+    let visits: Vec<Visit<'_, F>> = workers
         .iter()
-        .map(|vp| Visit { visit: &visit, number: vp.number(), panic: &panic })
+        .map(|worker| Visit { visit: &visit, number: worker.number(), panic: &panic })
         .collect();
-    let offers: Vec<Offer> = virtual_processors
+    let offers: Vec<Offer> = workers
         .iter()
         .zip(&visits)
-        .map_while(|(vp, visit)| {
+        .map_while(|(worker, visit)| {
             // SAFETY: - `call::<F>` takes a `Visit<F>`, does not unwind, and `F: Sync`.
             //         - the visits outlive the offers, which are dropped, hence joined, below.
-            unsafe { vp.offer_soon(call::<F>, ptr::from_ref(visit).cast()) }.ok()
+            unsafe { worker.offer_soon(call::<F>, ptr::from_ref(visit).cast()) }.ok()
         })
         .collect();
     let count = offers.len();

@@ -8,10 +8,10 @@
 //! region in which nobody calls pays four stores and two loads.
 //!
 //! # Protocol
-//! 1. Before the work is supplied the master notes its slaves (R1); after that, that all of it is
+//! 1. Before the work is supplied the master notes its workers (R1); after that, that all of it is
 //!    supplied (R6).
 //! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7),
-//!    and offers the help to each slave's virtual processor. That takes it when its part is done,
+//!    and offers the help to each worker's worker. That takes it when its part is done,
 //!    which comes first when it finds both ([`serve`](crate::serve)): it helps, and waits for more,
 //!    until the region is over.
 //! 3. The master, while it waits for a member that is late, looks whether somebody called (R3), and
@@ -22,13 +22,13 @@
 //! # Invariants
 //! I1  A caller is in its part, or helps. So the master does not pass step 4 while somebody calls,
 //!     nor while somebody helps.
-//! I2  Of each slave's number there is one thread at work: the virtual processor takes an offer
+//! I2  Of each worker's number there is one thread at work: the worker takes an offer
 //!     only when it has arrived.
 //!
-//! - A: the master writes line 1 of 39, and the last one much later. B: slave 1 begins, and calls
-//!   slave 39, whose line is empty: without R6 and R7 that one would help until the region is over,
-//!   which its own part would keep it from being.
-//! - A: slave 39 has looked at its line (nothing), and stands still; B: the master writes it, and
+//! - A: the master writes line 1 of 39, and the last one much later. B: worker 1 begins, and calls
+//!   worker 39, whose line is empty: without R6 and R7 that one would help until the region is
+//!   over, which its own part would keep it from being.
+//! - A: worker 39 has looked at its line (nothing), and stands still; B: the master writes it, and
 //!   somebody calls; A looks at the offers. The caller had seen the line written, and A sees that
 //!   by the offer: it looks at its line once more.
 //!
@@ -36,7 +36,7 @@
 //!     look at whom they would wake. There are as many as regions in which somebody called.
 //!
 //! # Limits
-//! A virtual processor whose open ring is full is not called. A member that gathers the arrivals of
+//! A worker whose open ring is full is not called. A member that gathers the arrivals of
 //! others ([`crate::workers::channel`]) comes when those have arrived.
 
 use crate::process::Born;
@@ -46,7 +46,7 @@ use crate::thread::membership::Membership;
 use crate::thread::{Local, local};
 use crate::waits::patience;
 use crate::work::{Member, Offered, Region, Work};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{
@@ -58,8 +58,8 @@ use std::thread;
 /// See the module head. Belongs to the master that runs regions with it.
 #[derive(Debug)]
 pub struct Recall {
-    /// The slaves of the current region. Writer: the master, before it supplies the work (R1).
-    slaves: Cell<*const [&'static Vp]>,
+    /// The workers of the current region. Writer: the master, before it supplies the work (R1).
+    workers: Cell<*const [&'static Worker]>,
     /// Who was called in the current region; null: nobody.
     called: AtomicPtr<Called>,
     is_over: AtomicBool,
@@ -71,7 +71,7 @@ pub struct Recall {
     earlier: Cell<*mut Called>,
 }
 
-// SAFETY: - `slaves` is written between regions and read inside them: fork and join order the two.
+// SAFETY: - `workers` is written between regions and read inside them: fork and join order the two.
 //         - `earlier` is the master's alone.
 unsafe impl Sync for Recall {}
 
@@ -80,16 +80,16 @@ unsafe impl Sync for Recall {}
 struct Called {
     help: Work,
     data: *const (),
-    slaves: Box<[Call]>,
+    workers: Box<[Call]>,
     /// For the master.
     earlier: Cell<*mut Called>,
 }
 
-/// One slave's call.
+/// One worker's call.
 #[derive(Debug)]
 struct Call {
     recall: *const Recall,
-    vp: &'static Vp,
+    worker: &'static Worker,
     membership: Membership,
     help: Work,
     data: *const (),
@@ -118,7 +118,7 @@ impl Recall {
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
-            slaves: Cell::new(&[]),
+            workers: Cell::new(&[]),
             called: AtomicPtr::new(ptr::null_mut()),
             is_over: AtomicBool::new(false),
             is_supplied: AtomicBool::new(false),
@@ -131,7 +131,7 @@ impl Recall {
     #[cfg(loom)]
     pub fn new() -> Self {
         Self {
-            slaves: Cell::new(&[]),
+            workers: Cell::new(&[]),
             called: AtomicPtr::new(ptr::null_mut()),
             is_over: AtomicBool::new(false),
             is_supplied: AtomicBool::new(false),
@@ -163,17 +163,17 @@ impl Recall {
     unsafe fn call_all(&self, help: Work, data: *const ()) {
         // SAFETY: - L2 of the master's state: the list stays as it is while the region is open, in
         // which the caller is (R1).
-        let slaves = unsafe { &*self.slaves.get() };
+        let workers = unsafe { &*self.workers.get() };
         let own = local().membership();
-        let call = |(vp, id): (&&'static Vp, u32)| {
+        let call = |(worker, id): (&&'static Worker, u32)| {
             let membership = Membership { id, carrier: None, ..own };
-            Call { recall: self, vp, membership, help, data, ticket: AtomicU64::new(0) }
+            Call { recall: self, worker, membership, help, data, ticket: AtomicU64::new(0) }
         };
-        let slaves = slaves.iter().zip(1..).map(call).collect();
+        let workers = workers.iter().zip(1..).map(call).collect();
         let called = Box::into_raw(Box::new(Called {
             help,
             data,
-            slaves,
+            workers,
             earlier: Cell::new(ptr::null_mut()),
         }));
         // ORDERING: AcqRel (R2) - what was just made; pairs with R3, with `stir`, and with another
@@ -189,9 +189,9 @@ impl Recall {
             thread::yield_now();
         }
         // SAFETY: - I1, I3: it is kept.
-        for call in &unsafe { &*called }.slaves {
+        for call in &unsafe { &*called }.workers {
             let work = Offered { work: answer, data: ptr::from_ref(call).cast() };
-            if let Some(ticket) = call.vp.offer(work) {
+            if let Some(ticket) = call.worker.offer(work) {
                 // ORDERING: Relaxed - read by the master behind the join.
                 call.ticket.store(ticket + 1, Relaxed);
             }
@@ -214,7 +214,7 @@ impl Recall {
     fn wake(&self, called: &Called) {
         self.point.notify_all();
         // The master sleeps where one that is late will arrive.
-        called.slaves.iter().for_each(|call| call.vp.arrivals().notify_all());
+        called.workers.iter().for_each(|call| call.worker.arrivals().notify_all());
     }
 
     /// The master's help while it waits for members of `region`.
@@ -251,12 +251,12 @@ impl Recall {
         // ORDERING: Relaxed - the join came before.
         let called = self.called.load(Relaxed);
         // SAFETY: - I3.
-        let Called { slaves, earlier, .. } = unsafe { &*called };
-        for call in slaves {
+        let Called { workers, earlier, .. } = unsafe { &*called };
+        for call in workers {
             // ORDERING: Relaxed - the join came before.
             if let Some(ticket) = call.ticket.load(Relaxed).checked_sub(1) {
-                let is_done = || call.vp.is_offer_done(ticket).into();
-                patience::wait(call.vp.offers(), local, crowd, || {}, is_done);
+                let is_done = || call.worker.is_offer_done(ticket).into();
+                patience::wait(call.worker.offers(), local, crowd, || {}, is_done);
             }
         }
         earlier.set(self.earlier.replace(called));
@@ -271,10 +271,10 @@ impl Recall {
     }
 }
 
-/// What an offered virtual processor does.
+/// What an offered worker does.
 ///
 /// # Safety
-/// - `data` points to a [`Call`] to this virtual processor.
+/// - `data` points to a [`Call`] to this worker.
 unsafe fn answer(data: *const (), _: Member) {
     // SAFETY: - caller's contract; I3.
     let call = unsafe { &*data.cast::<Call>() };
@@ -283,8 +283,8 @@ unsafe fn answer(data: *const (), _: Member) {
     let local = local();
     let look = || {
         local.run(call.membership, call.help, call.data);
-        if local.vp().is_none() {
-            forked::end_child_of_slave();
+        if local.worker().is_none() {
+            forked::end_child_of_worker();
         }
         // ORDERING: Acquire (R5) - pairs with R4.
         recall.is_over.load(Acquire).into()
@@ -297,7 +297,7 @@ pub(crate) trait Calls {
     /// There may be any.
     const MAY_BE: bool;
     /// Its work is about to be supplied.
-    fn begin(&self, slaves: &[&'static Vp]);
+    fn begin(&self, workers: &[&'static Worker]);
     /// All members have their work.
     fn supplied(&self);
     /// The master waits.
@@ -314,7 +314,7 @@ pub(crate) struct NoCalls;
 impl Calls for NoCalls {
     const MAY_BE: bool = false;
     #[inline]
-    fn begin(&self, _: &[&'static Vp]) {}
+    fn begin(&self, _: &[&'static Worker]) {}
     #[inline]
     fn supplied(&self) {}
     #[inline]
@@ -329,9 +329,9 @@ impl Calls for &Recall {
     const MAY_BE: bool = true;
 
     #[inline]
-    fn begin(&self, slaves: &[&'static Vp]) {
+    fn begin(&self, workers: &[&'static Worker]) {
         // (R1) Only the lifetime is lost: `call_all` reads it while the region is open.
-        self.slaves.set(ptr::from_ref(slaves));
+        self.workers.set(ptr::from_ref(workers));
         // ORDERING: Relaxed - members see it with their work.
         self.is_supplied.store(false, Relaxed);
     }

@@ -60,7 +60,7 @@ impl Local {
         let limit =
             self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(program().largest_team());
         let (used, is_placed) = self.with_group(|group| {
-            // All processors of the program get their virtual processor at once: inner groups come
+            // All processors of the program get their worker at once: inner groups come
             // from the surplus.
             let grown = group.grow(size.max(limit) - 1, live);
             let used = group.members.len().min(size - 1);
@@ -80,8 +80,8 @@ impl Local {
 
     fn prepare_inner(&self, size: usize, need: Need) -> usize {
         if self.membership().root.is_null() {
-            // A VP in work that a stranger offered it. It may be anybody's next slave: two of them
-            // that took each other for theirs would wait for each other.
+            // A worker in work that a stranger offered it. It may be anybody's next worker: two of
+            // them that took each other for theirs would wait for each other.
             return 1;
         }
         let generation = self.generation();

@@ -1,7 +1,7 @@
-//! A team: the caller and its virtual processors, ready to run one region after another.
+//! A team: the caller and its workers, ready to run one region after another.
 //!
 //! # Fork and join
-//! 1. `reserve` makes sure that the virtual processors are there (a few loads when they are), and
+//! 1. `reserve` makes sure that the workers are there (a few loads when they are), and
 //!    knows which way they are supplied ([`crate::workers::supply`]).
 //! 2. `run` writes a descriptor into the supply line of each, or one entry of the team's ring
 //!    (neither is a read-modify-write or a fence: [`crate::protocols::slot`],
@@ -26,7 +26,7 @@ use crate::thread::membership::{Carrier, Membership};
 use crate::thread::{Local, Need, Reservation, local};
 use crate::work::captures::Captures;
 use crate::work::{Member, Region, Work};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -67,13 +67,13 @@ pub struct Team {
     need: Need,
     /// What was made ready for it.
     reservation: Reservation,
-    /// The virtual processors belong to the thread that reserved them.
+    /// The workers belong to the thread that reserved them.
     here: PhantomData<*const ()>,
 }
 
 impl Team {
     /// A team of `size` threads with the caller as member 0. It is smaller only when the system
-    /// refuses threads, in work that was offered to a virtual processor, or above
+    /// refuses threads, in work that was offered to a worker, or above
     /// [`largest_team`](crate::largest_team).
     #[inline]
     pub fn reserve(size: usize) -> Self {
@@ -114,10 +114,10 @@ impl Team {
         );
     }
 
-    /// The virtual processors of a team of more than one. Another one may have been reserved since,
+    /// The workers of a team of more than one. Another one may have been reserved since,
     /// and what this one does not use may be lent to masters inside: then it is made ready again.
     #[inline]
-    fn members<'a>(&self, local: &'a Local) -> &'a [&'static Vp] {
+    fn members<'a>(&self, local: &'a Local) -> &'a [&'static Worker] {
         if let Some(members) = local.reserved(self.reservation, self.size()) {
             return members;
         }
@@ -150,7 +150,7 @@ impl Team {
     }
 
     /// Runs `work` on all members and returns when the last is done. Cost: one line out and one
-    /// back for each virtual processor that is awake.
+    /// back for each worker that is awake.
     ///
     /// # Panics
     /// Before anything is begun, when the team has to be made ready again, because others were
@@ -196,7 +196,7 @@ impl Team {
         unsafe { self.run_with(concurrency, work, data, None) }
     }
 
-    /// True when there is one slave, which gets its work by its line: what is carried has a place
+    /// True when there is one worker, which gets its work by its line: what is carried has a place
     /// then.
     #[inline]
     pub fn has_one_line(&self) -> bool {
@@ -304,9 +304,9 @@ impl Team {
     }
 }
 
-/// A closure that is to stand in the line of a team's only slave.
+/// A closure that is to stand in the line of a team's only worker.
 pub struct Carried<'a> {
-    /// What the slave calls, or the master in its stead, with the place of the closure.
+    /// What the worker calls, or the master in its stead, with the place of the closure.
     pub work: Work,
     /// The closure.
     pub captures: Captures,
@@ -317,8 +317,8 @@ pub struct Carried<'a> {
 /// True when somebody may begin so late that the master had better do the work: then it pays a
 /// read-modify-write for each member to be able to (see [`crate::protocols::slot`]).
 #[inline]
-fn may_be_late(members: &[&'static Vp]) -> bool {
-    program().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
+fn may_be_late(members: &[&'static Worker]) -> bool {
+    program().load().is_seen() || members.iter().any(|worker| worker.may_sleep())
 }
 
 /// Takes back and runs the parts of `members` that have not begun; not in a child that one of the
@@ -328,14 +328,14 @@ fn may_be_late(members: &[&'static Vp]) -> bool {
 /// - The caller is the members' master, and supplied `region` by their lines as recoverable.
 unsafe fn run_what_nobody_began(
     local: &Local,
-    members: &[&'static Vp],
+    members: &[&'static Worker],
     region: &Region,
     born: Born,
 ) {
-    for (&vp, id) in members.iter().zip(1..) {
+    for (&worker, id) in members.iter().zip(1..) {
         // SAFETY: - caller's contract.
-        if !born.is_parents() && !vp.is_joined() && unsafe { vp.take_back() } {
-            local.run(region.membership(id, Some(Carrier::Line(vp))), region.work, region.data);
+        if !born.is_parents() && !worker.is_joined() && unsafe { worker.take_back() } {
+            local.run(region.membership(id, Some(Carrier::Line(worker))), region.work, region.data);
         }
     }
 }
@@ -343,7 +343,7 @@ unsafe fn run_what_nobody_began(
 /// The members of a region that is joined, with what they brought.
 #[derive(Debug)]
 pub struct Joined<'a> {
-    members: &'a [&'static Vp],
+    members: &'a [&'static Worker],
     is_global: bool,
 }
 
@@ -351,7 +351,7 @@ impl Joined<'_> {
     /// Takes the panic of a member whose work was carried.
     #[inline]
     pub fn take_panic(&self) -> Option<Payload> {
-        self.members.iter().find_map(|vp| vp.take_panic())
+        self.members.iter().find_map(|worker| worker.take_panic())
     }
 
     /// Takes what member `id` (not 0) put on its line.
@@ -360,8 +360,8 @@ impl Joined<'_> {
     /// - That member has put a `V` through its [`Carrier`], which nobody took yet.
     /// - The caller has supplied no work since the join.
     pub unsafe fn take<V: Send>(&self, id: usize) -> V {
-        let vp = self.members[id - 1];
-        let carrier = if self.is_global { Carrier::Arrival(vp) } else { Carrier::Line(vp) };
+        let worker = self.members[id - 1];
+        let carrier = if self.is_global { Carrier::Arrival(worker) } else { Carrier::Line(worker) };
         // SAFETY: - caller's contract; this thread is the master that joined.
         unsafe { carrier.take() }
     }

@@ -3,7 +3,7 @@
 use super::state::Local;
 use crate::process::per_process::{PerProcess, State};
 use crate::program::program;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::affinity;
 use platform::pthread::EndOfThread;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ thread_local! {
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
 }
 
-/// What gives a program thread's virtual processors back when it ends. After the destructors of
+/// What gives a program thread's workers back when it ends. After the destructors of
 /// thread-locals, for these may fork; should something later fork once more, it gets a fresh state,
 /// and this is called again. `None`: the C library has no key left, and the states of threads that
 /// end are leaked.
@@ -68,11 +68,11 @@ pub fn local() -> &'static Local {
     unsafe { &*local }
 }
 
-/// The virtual processor that the calling thread is. Makes no state for a thread that has none, so
+/// The worker that the calling thread is. Makes no state for a thread that has none, so
 /// that it does not allocate.
 #[inline]
-pub(crate) fn own_vp() -> Option<&'static Vp> {
-    existing()?.vp()
+pub(crate) fn own_worker() -> Option<&'static Worker> {
+    existing()?.worker()
 }
 
 /// The calling thread's state, if it has one.
@@ -95,17 +95,17 @@ fn create() -> &'static Local {
     unsafe { &*local }
 }
 
-/// Makes the calling thread virtual processor `vp`, for ever.
-pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
+/// Makes the calling thread worker `worker`, for ever.
+pub(crate) fn adopt(worker: &'static Worker) -> &'static Local {
     let local: &'static Local = Box::leak(Box::new(Local::new(true)));
     // A child forgets what the state has.
     END.get();
-    local.waiter().sitter().is(Some(vp));
+    local.waiter().sitter().is(Some(worker));
     CURRENT.set(local);
     local
 }
 
-/// The calling thread, a virtual processor that ends, has no state any more; another one takes it
+/// The calling thread, a worker that ends, has no state any more; another one takes it
 /// over.
 pub(crate) fn let_go() {
     CURRENT.set(ptr::null());
@@ -118,7 +118,7 @@ pub(crate) fn take_over(local: &'static Local) {
 
 /// The forking thread's reservations are the parent's: the child forgets them. What stood in the
 /// parent's memory stays allocated, since other threads of the parent may have been writing it.
-/// A virtual processor becomes a thread of the program.
+/// A worker becomes a thread of the program.
 fn forget_after_fork() {
     let Some(local) = existing() else { return };
     if local.forget_after_fork() {

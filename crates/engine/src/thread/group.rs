@@ -1,4 +1,4 @@
-//! The virtual processors of one master at one depth.
+//! The workers of one master at one depth.
 
 use super::supplied::Supplied;
 use crate::manager::Sitter;
@@ -10,18 +10,18 @@ use crate::process::new_generation;
 use crate::program::program;
 use crate::protocols::lending::Lender;
 use crate::workers::pool::{self, pool};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::affinity::CpuSet;
 
 /// A root, as the masters that borrow from it see it.
-pub(crate) type Lending = Lender<&'static Vp>;
+pub(crate) type Lending = Lender<&'static Worker>;
 
 /// How a team that cannot have all its threads at once is to be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// All of them: create virtual processors where there are too few.
+    /// All of them: create workers where there are too few.
     Exact,
-    /// What this program has: never more virtual processors than processors.
+    /// What this program has: never more workers than processors.
     Available,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Need {
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// Lent or given by the root first, then own ones.
-    pub(crate) members: Vec<&'static Vp>,
+    pub(crate) members: Vec<&'static Worker>,
     /// How many of `members` are lent or given.
     pub(crate) lent: usize,
     /// The lending that `lent` belongs to.
@@ -80,8 +80,8 @@ impl Group {
 
     /// The members of a team of `size`, for as long as none is added or given up (L2).
     #[inline]
-    pub(crate) fn first(&self, size: usize) -> *const [&'static Vp] {
-        let members: &[&'static Vp] = &self.members[..size - 1];
+    pub(crate) fn first(&self, size: usize) -> *const [&'static Worker] {
+        let members: &[&'static Worker] = &self.members[..size - 1];
         members
     }
 
@@ -95,9 +95,9 @@ impl Group {
         }
     }
 
-    /// Takes unused or new virtual processors until the group has `wanted`, each for a processor of
+    /// Takes unused or new workers until the group has `wanted`, each for a processor of
     /// its own; true when any came. Their threads live `life`.
-    pub(crate) fn grow(&mut self, wanted: usize, life: fn(&'static Vp)) -> bool {
+    pub(crate) fn grow(&mut self, wanted: usize, life: fn(&'static Worker)) -> bool {
         self.grow_by(wanted, life, |_| None)
     }
 
@@ -107,15 +107,15 @@ impl Group {
         &mut self,
         wanted: usize,
         together: bool,
-        life: fn(&'static Vp),
+        life: fn(&'static Worker),
     ) -> bool {
         let lent = self.lent;
         // Where it was otherwise when they came.
         let is_managed = source::managed_already().is_some();
-        for (index, vp) in self.members[lent..].iter().enumerate() {
+        for (index, worker) in self.members[lent..].iter().enumerate() {
             let home = Home::beyond(index, number_of(&self.members[..lent]), together);
-            let home = home.unwrap_or(Home::Of(vp.number()));
-            if is_managed { vp.lodge(home) } else { vp.move_to(home) }
+            let home = home.unwrap_or(Home::Of(worker.number()));
+            if is_managed { worker.lodge(home) } else { worker.move_to(home) }
         }
         self.grow_by(wanted, life, |members| {
             Home::beyond(members.len() - lent, number_of(&members[..lent]), together)
@@ -134,13 +134,13 @@ impl Group {
     fn grow_by(
         &mut self,
         wanted: usize,
-        life: fn(&'static Vp),
-        home: impl Fn(&[&'static Vp]) -> Option<Home>,
+        life: fn(&'static Worker),
+        home: impl Fn(&[&'static Worker]) -> Option<Home>,
     ) -> bool {
         let before = self.members.len();
         while self.members.len() < wanted {
             match pool().acquire(home(&self.members), life) {
-                Ok(vp) => self.members.push(vp),
+                Ok(worker) => self.members.push(worker),
                 Err(error) => {
                     pool::say_refused(wanted, self.members.len(), &error);
                     break;
@@ -153,7 +153,7 @@ impl Group {
     /// Puts the members of an outermost master, `sitter`, where the grant of `epoch` says.
     pub(crate) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32, sitter: &Sitter) {
         let is_new = self.bound != epoch;
-        let stations = self.members.iter().map(|vp| vp.station());
+        let stations = self.members.iter().map(|worker| worker.station());
         match granted {
             Some(_) if let Some(managed) = source::managed() => {
                 managed.arrange(&self.members, sitter)
@@ -193,6 +193,6 @@ impl Group {
 }
 
 /// The number of each of `members`.
-fn number_of(members: &[&'static Vp]) -> impl Fn(usize) -> Option<usize> {
-    |index| members.get(index).map(|vp| vp.number())
+fn number_of(members: &[&'static Worker]) -> impl Fn(usize) -> Option<usize> {
+    |index| members.get(index).map(|worker| worker.number())
 }

@@ -1,11 +1,11 @@
-//! Leading an explicit group: for a while, a thread is the root of virtual processors that the
+//! Leading an explicit group: for a while, a thread is the root of workers that the
 //! master around gave it.
 
 use super::group::Group;
 use super::state::{Local, Pin};
 use crate::process::Born;
 use crate::thread::head::Head;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::message::say;
 use std::ptr;
 
@@ -16,16 +16,16 @@ impl Local {
     }
 
     /// Leads an explicit group until what is returned is dropped: what the calling thread forks
-    /// meanwhile gets `slaves`, and no others unless a team's size must be exact. The caller gave
+    /// meanwhile gets `workers`, and no others unless a team's size must be exact. The caller gave
     /// its place at this depth to nobody else.
     ///
     /// # Safety
-    /// - `slaves` are in nobody else's reach until the leading has ended (L1), and joined.
+    /// - `workers` are in nobody else's reach until the leading has ended (L1), and joined.
     /// - `head` says what the group may use, and what it points to outlives the leading.
     /// - What is returned is dropped, on this thread, before anything that the caller began earlier
     ///   on it ends.
-    pub unsafe fn lead(&self, head: &Head<'_>, slaves: &[&'static Vp]) -> Led<'_> {
-        self.give_to_group(slaves);
+    pub unsafe fn lead(&self, head: &Head<'_>, workers: &[&'static Worker]) -> Led<'_> {
+        self.give_to_group(workers);
         Led {
             own: ptr::from_ref(head).cast(),
             local: self,
@@ -64,7 +64,7 @@ impl Drop for Led<'_> {
         local.head.set(self.head);
         local.root_depth.set(self.root_depth);
         if !is_last {
-            // Going on would let two masters use the same virtual processors.
+            // Going on would let two masters use the same workers.
             say(format_args!(
                 "nanos: a group or Team::install ended before one that began inside it on the same thread"
             ));

@@ -2,7 +2,7 @@
 //! home.
 
 use crate::work::{Region, Root, WorkDescriptor};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use std::ptr;
 
 /// Where a thread stands: its place in the innermost region that it works for.
@@ -31,10 +31,10 @@ impl Membership {
 /// The line in which a member arrives.
 #[derive(Clone, Copy, Debug)]
 pub enum Carrier {
-    /// The VP's supply line.
-    Line(&'static Vp),
-    /// The VP's arrival line.
-    Arrival(&'static Vp),
+    /// The worker's supply line.
+    Line(&'static Worker),
+    /// The worker's arrival line.
+    Arrival(&'static Worker),
 }
 
 impl Carrier {
@@ -47,9 +47,9 @@ impl Carrier {
         match self {
             // SAFETY: - the member's work is not finished, and it copied the descriptor before it
             // began.
-            Carrier::Line(vp) => unsafe { vp.put_on_line(value) },
+            Carrier::Line(worker) => unsafe { worker.put_on_line(value) },
             // SAFETY: - the member has not arrived.
-            Carrier::Arrival(vp) => unsafe { vp.arrival().put(value) },
+            Carrier::Arrival(worker) => unsafe { worker.arrival().put(value) },
         }
     }
 
@@ -62,9 +62,9 @@ impl Carrier {
     pub unsafe fn take<V: Send>(self) -> V {
         match self {
             // SAFETY: - caller's contract.
-            Carrier::Line(vp) => unsafe { vp.take_from_line() },
+            Carrier::Line(worker) => unsafe { worker.take_from_line() },
             // SAFETY: - caller's contract.
-            Carrier::Arrival(vp) => unsafe { vp.arrival().take() },
+            Carrier::Arrival(worker) => unsafe { worker.arrival().take() },
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::group::Lending;
 use super::group::Reservation;
 use super::state::Local;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 
 impl Local {
     /// What `reserve` has made ready, to be told from what is made ready later.
@@ -12,11 +12,15 @@ impl Local {
         self.with_group(|group| group.reservation())
     }
 
-    /// The virtual processors of a team of `size`, more than one, if they are still as
+    /// The workers of a team of `size`, more than one, if they are still as
     /// `reservation` left them: at this depth, for nobody else meanwhile, not taken back by the
     /// root. Cost: a few loads.
     #[inline]
-    pub(crate) fn reserved(&self, reservation: Reservation, size: usize) -> Option<&[&'static Vp]> {
+    pub(crate) fn reserved(
+        &self,
+        reservation: Reservation,
+        size: usize,
+    ) -> Option<&[&'static Worker]> {
         let generation = if self.is_root() { None } else { Some(self.generation()) };
         self.with_group(|group| {
             let is_ready = group.reservation() == reservation
@@ -33,7 +37,7 @@ impl Local {
         self.membership.get().root.cast()
     }
 
-    pub(crate) fn borrow(&self, wanted: usize, has: usize) -> Vec<&'static Vp> {
+    pub(crate) fn borrow(&self, wanted: usize, has: usize) -> Vec<&'static Worker> {
         let root = self.lender();
         if root.is_null() {
             return Vec::new();

@@ -11,7 +11,7 @@ use crate::thread::membership::Membership;
 use crate::waits::waiter::Waiter;
 use crate::work::{Member, Root, Work};
 use crate::workers::pool::pool;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::affinity::{Tid, current_tid};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
@@ -36,8 +36,8 @@ pub struct Local {
     /// Somebody holds a reference to a group (L2).
     #[cfg(debug_assertions)]
     holds_group: Cell<bool>,
-    /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until
-    /// it leads a group.
+    /// The depth at which this thread is a root: 0 on threads of the program, none on a worker,
+    /// until it leads a group.
     pub(super) root_depth: Cell<usize>,
     /// The explicit group that this thread leads at that depth; null: none.
     pub(super) head: Cell<*const Head<'static>>,
@@ -45,7 +45,7 @@ pub struct Local {
     waiter: Waiter,
     tid: Cell<Tid>,
     /// False in the child of a fork, where the thread is one of the program.
-    pub(super) is_vp: Cell<bool>,
+    pub(super) is_worker: Cell<bool>,
     /// It is to go on on another thread.
     pub(crate) is_to_be_renewed: Cell<bool>,
     pub(super) claim: Claim,
@@ -76,7 +76,7 @@ impl Drop for Pin<'_> {
 }
 
 impl Local {
-    pub(super) fn new(is_vp: bool) -> Self {
+    pub(super) fn new(is_worker: bool) -> Self {
         Self {
             membership: Cell::new(Membership::OUTSIDE),
             depth: Cell::new(0),
@@ -85,11 +85,11 @@ impl Local {
             groups: UnsafeCell::new(Vec::new()),
             #[cfg(debug_assertions)]
             holds_group: Cell::new(false),
-            root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
+            root_depth: Cell::new(if is_worker { NOWHERE } else { 0 }),
             head: Cell::new(ptr::null()),
             waiter: Waiter::new(program().counters().take()),
             tid: Cell::new(current_tid()),
-            is_vp: Cell::new(is_vp),
+            is_worker: Cell::new(is_worker),
             is_to_be_renewed: Cell::new(false),
             claim: Claim::default(),
             number: Cell::new(None),
@@ -158,9 +158,9 @@ impl Local {
         }
     }
 
-    /// The virtual processor that this thread is; none on threads of the program.
-    pub(crate) fn vp(&self) -> Option<&'static Vp> {
-        self.waiter.sitter().vp()
+    /// The worker that this thread is; none on threads of the program.
+    pub(crate) fn worker(&self) -> Option<&'static Worker> {
+        self.waiter.sitter().worker()
     }
 
     /// What this thread counts for [`statistics`](crate::statistics()).
@@ -186,10 +186,10 @@ impl Local {
     /// True outside any region of more than one thread, on a thread of the program.
     #[inline]
     pub(crate) fn is_outermost(&self) -> bool {
-        self.depth.get() == 0 && !self.is_vp.get()
+        self.depth.get() == 0 && !self.is_worker.get()
     }
 
-    /// True where the thread owns the virtual processors of its group.
+    /// True where the thread owns the workers of its group.
     #[inline]
     pub(crate) fn is_root(&self) -> bool {
         self.depth.get() == self.root_depth.get()
@@ -237,13 +237,13 @@ impl Local {
         self.tid.set(tid);
     }
 
-    /// True once after the virtual processor was told so.
+    /// True once after the worker was told so.
     pub(crate) fn is_to_be_renewed(&self) -> bool {
         self.is_to_be_renewed.take()
     }
 
-    /// The virtual processors that this master has for itself.
-    pub(crate) fn own_members(&self) -> Vec<&'static Vp> {
+    /// The workers that this master has for itself.
+    pub(crate) fn own_members(&self) -> Vec<&'static Worker> {
         // SAFETY: - `Local` is touched by its thread only, and nothing is forked here.
         let groups = unsafe { &*self.groups.get() };
         groups.iter().flat_map(|group| &group.members[group.lent..]).copied().collect()
@@ -259,19 +259,19 @@ impl Local {
         self.membership.set(outer);
     }
 
-    /// The virtual processors of a team of `size` that `reserve` made room for.
+    /// The workers of a team of `size` that `reserve` made room for.
     #[inline]
-    pub fn members(&self, size: usize) -> &[&'static Vp] {
+    pub fn members(&self, size: usize) -> &[&'static Worker] {
         self.members_at(self.depth.get(), size)
     }
 
     /// The same one depth up, for a master that has just opened a region.
-    pub fn outer_members(&self, size: usize) -> &[&'static Vp] {
+    pub fn outer_members(&self, size: usize) -> &[&'static Worker] {
         self.members_at(self.depth.get() - 1, size)
     }
 
     #[inline]
-    fn members_at(&self, depth: usize, size: usize) -> &[&'static Vp] {
+    fn members_at(&self, depth: usize, size: usize) -> &[&'static Worker] {
         let members = self.with_group_at(depth, |group| group.first(size));
         // SAFETY: - L2: the list of a group's members is changed by the group's next fork only.
         unsafe { &*members }
@@ -323,10 +323,10 @@ impl Local {
     }
 
     /// True where regions have one thread, whatever is asked for: while the program's sizer is
-    /// asked, and on a VP in work that a stranger offered it.
+    /// asked, and on a worker in work that a stranger offered it.
     pub fn forks_alone(&self) -> bool {
         let is_strangers =
-            self.is_vp.get() && !self.is_root() && self.membership.get().root.is_null();
+            self.is_worker.get() && !self.is_root() && self.membership.get().root.is_null();
         self.asks.get() || is_strangers
     }
 
@@ -371,7 +371,11 @@ impl Local {
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
             // Their next master may have other processors, or none of its own.
-            group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| vp.station().release());
+            group
+                .members
+                .iter()
+                .filter(|worker| worker.is_bound())
+                .for_each(|worker| worker.station().release());
             pool().give_back(group.members);
         }
     }
@@ -398,11 +402,11 @@ impl Local {
     }
 
     /// In the child of a fork, by the thread that has forked: what it reserved is the parent's.
-    /// True where it was a virtual processor; it is a thread of the program now.
+    /// True where it was a worker; it is a thread of the program now.
     pub(super) fn forget_after_fork(&self) -> bool {
         self.forget_groups();
         self.waiter.sitter().is(None);
-        self.is_vp.take()
+        self.is_worker.take()
     }
 
     fn forget_groups(&self) {

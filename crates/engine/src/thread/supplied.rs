@@ -1,15 +1,15 @@
-//! How a group's virtual processors are supplied: lines or broadcast, and who follows the group's
+//! How a group's workers are supplied: lines or broadcast, and who follows the group's
 //! ring.
 
 use crate::program::program;
 use crate::workers::channel::Channel;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use std::rc::Rc;
 
 /// A group's supply.
 #[derive(Debug, Default)]
 pub(crate) struct Supplied {
-    /// The most slaves that are supplied by their own lines ([`crate::workers::supply`]).
+    /// The most workers that are supplied by their own lines ([`crate::workers::supply`]).
     pub(crate) by_lines: usize,
     /// The number of members that `by_lines` was found for; 0: for none.
     found_for: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Supplied {
 impl Supplied {
     /// After the group was prepared for a team of another size: some members may follow another
     /// master's ring now.
-    pub(crate) fn look_again(&mut self, members: &[&'static Vp]) {
+    pub(crate) fn look_again(&mut self, members: &[&'static Worker]) {
         self.attached = 0;
         if self.found_for != members.len() {
             self.found_for = members.len();

@@ -3,12 +3,12 @@
 //! A nano-thread that waits inside `Team::install` keeps its stack, and
 //! other nano-threads of its scope run on top of it. They are no part of what was installed: they
 //! fork with what the scope's member has. They do so deeper than the caller, whose groups stay as
-//! they are, in a group that is given the same virtual processors: no region of this thread is open
+//! they are, in a group that is given the same workers: no region of this thread is open
 //! then, so it is their only master all the time (L1).
 
 use super::state::{Local, NOWHERE};
 use crate::thread::head::Head;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 
 /// Where a thread forks: see [`Local::go_to`].
 #[derive(Clone, Copy, Debug)]
@@ -65,22 +65,22 @@ impl Local {
             return None;
         }
         let is_root = base.root_depth == base.depth;
-        let slaves = self.with_group_at(base.depth, |group| {
+        let workers = self.with_group_at(base.depth, |group| {
             if is_root { group.members.clone() } else { Vec::new() }
         });
         let depth = from.depth + 1;
         // Who is no root there borrows what its root does not use.
         self.set_place(Place { depth, root_depth: if is_root { depth } else { NOWHERE }, ..base });
-        self.give_to_group(&slaves);
+        self.give_to_group(&workers);
         Some(Visit { local: self, from })
     }
 
-    /// The group of the current depth has `slaves`, and those of its own.
-    pub(super) fn give_to_group(&self, slaves: &[&'static Vp]) {
+    /// The group of the current depth has `workers`, and those of its own.
+    pub(super) fn give_to_group(&self, workers: &[&'static Worker]) {
         self.with_group(|group| {
             // What the root lent to an earlier region here is given up, until the root lends anew.
-            group.members.splice(..group.lent, slaves.iter().copied());
-            group.lent = slaves.len();
+            group.members.splice(..group.lent, workers.iter().copied());
+            group.lent = workers.len();
             group.generation = 0;
             group.had_other_masters();
         });

@@ -25,8 +25,8 @@
 //! as far as it knows that, is ready on its own processor (`beside`): the member that is awaited
 //! next, the master that is to let it go, the thief of its half, the first few members of its
 //! scope. Such a look is due once in a millisecond: who just had one asks again, as long as it
-//! waits. Nobody's absence is noted there. In an overlap a slave, which waits for its master, spins
-//! as the table says, and so does a member of a join that has nothing to do.
+//! waits. Nobody's absence is noted there. In an overlap a worker, which waits for its master,
+//! spins as the table says, and so does a member of a join that has nothing to do.
 //!
 //! # Learning
 //! Each thread doubles its limit after a wait that spinning for

@@ -95,7 +95,7 @@ impl Waiter {
     #[inline]
     pub(crate) fn safe_point(&self) {
         if let Some(managed) = source::managed() {
-            managed.at_safe_point(self.sitter.vp());
+            managed.at_safe_point(self.sitter.worker());
         }
     }
 

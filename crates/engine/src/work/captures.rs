@@ -1,8 +1,8 @@
 //! What a closure captured, as it rides in a supply line.
 //!
-//! A slave that reads a closure on its master's stack fetches one line more, which the master has
+//! A worker that reads a closure on its master's stack fetches one line more, which the master has
 //! to take back for the next region: nearly two round trips. A small closure is therefore *moved*
-//! into the supply line of a team's only slave, where both call it by reference. It is not copied:
+//! into the supply line of a team's only worker, where both call it by reference. It is not copied:
 //! two copies of a captured atomic would be two atomics.
 
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! The broadcast channel of a group: the master's side and the virtual processors' side of global
+//! The broadcast channel of a group: the master's side and the workers' side of global
 //! supply.
 //!
 //! # Protocol
@@ -11,7 +11,7 @@
 //!    the leaders.
 //!
 //! # Invariants
-//! C1  A virtual processor follows one ring. Its master (L1 of [`crate::thread`]) attaches it;
+//! C1  A worker follows one ring. Its master (L1 of [`crate::thread`]) attaches it;
 //!     a master that gets it back finds it at another ring and attaches it anew.
 //! C2  A ring lives as long as its master or any follower: one that lost its master stays
 //!     silent for ever.
@@ -25,7 +25,7 @@ use crate::protocols::arrival::LastSeen;
 use crate::protocols::ring::{Follower, Ring, Word};
 use crate::work::{Member, Region, Root, Work};
 use crate::workers::supply;
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
@@ -90,8 +90,8 @@ impl Channel {
     }
 
     /// How many of `members`, from the first, follow this channel as it is.
-    pub(crate) fn followers(&self, members: &[&'static Vp]) -> usize {
-        let follows = |vp: &&&'static Vp| vp.follows(Arc::as_ptr(&self.ring));
+    pub(crate) fn followers(&self, members: &[&'static Worker]) -> usize {
+        let follows = |worker: &&&'static Worker| worker.follows(Arc::as_ptr(&self.ring));
         members.iter().take(self.last.len()).take_while(follows).count()
     }
 
@@ -99,12 +99,12 @@ impl Channel {
     /// them over their own lines: this work with these data on a team of that size.
     pub(crate) fn attach(
         &mut self,
-        members: &[&'static Vp],
+        members: &[&'static Worker],
         count: usize,
         run: impl FnOnce(Work, *const (), u32),
     ) {
         let leader_of = supply::leaders(members);
-        self.last = members.iter().map(|vp| LastSeen::of(vp.arrival())).collect();
+        self.last = members.iter().map(|worker| LastSeen::of(worker.arrival())).collect();
         self.awaited =
             (1..leader_of.len()).filter(|&id| leader_of[id] == 0 || leader_of[id] == id).collect();
         let invitation =
@@ -124,7 +124,7 @@ impl Channel {
 
     /// Step 3 for the master: those of `members` that it waits for itself.
     #[inline]
-    pub(crate) fn awaited<'a>(&'a self, members: &'a [&'static Vp]) -> Awaited<'a> {
+    pub(crate) fn awaited<'a>(&'a self, members: &'a [&'static Worker]) -> Awaited<'a> {
         let ids = &self.awaited[..self.awaited.partition_point(|&id| id <= members.len())];
         Awaited { channel: self, ids, members }
     }
@@ -134,7 +134,7 @@ impl Channel {
 pub(crate) struct Awaited<'a> {
     channel: &'a Channel,
     ids: &'a [usize],
-    members: &'a [&'static Vp],
+    members: &'a [&'static Worker],
 }
 
 impl Awaited<'_> {
@@ -146,14 +146,14 @@ impl Awaited<'_> {
 
     /// The one at `at`.
     #[inline]
-    pub(crate) fn vp(&self, at: usize) -> &'static Vp {
+    pub(crate) fn worker(&self, at: usize) -> &'static Worker {
         self.members[self.ids[at] - 1]
     }
 
     /// True when that one has arrived.
     #[inline]
     pub(crate) fn has_arrived(&self, at: usize) -> bool {
-        self.channel.last[self.ids[at] - 1].is_passed(self.vp(at).arrival())
+        self.channel.last[self.ids[at] - 1].is_passed(self.worker(at).arrival())
     }
 
     /// All have.
@@ -169,24 +169,24 @@ impl Awaited<'_> {
 struct Invitation<'a> {
     ring: &'a Arc<TeamRing>,
     next: u64,
-    members: &'a [&'static Vp],
+    members: &'a [&'static Worker],
     leader_of: &'a [usize],
 }
 
 /// The work of the attach region.
 ///
 /// # Safety
-/// - `data` points to a live [`Invitation`], and this thread is the virtual processor of `member`,
+/// - `data` points to a live [`Invitation`], and this thread is the worker of `member`,
 ///   which is not 0.
 unsafe fn accept(data: *const (), member: Member) {
     // SAFETY: - caller's contract; the lifetime ends with the region.
     let invitation = unsafe { &*data.cast::<Invitation<'_>>() };
     let id = member.id as usize;
-    let vp = invitation.members[id - 1];
+    let worker = invitation.members[id - 1];
     let is_led = |other: &usize| *other != id && invitation.leader_of[*other] == id;
     let flock = (1..invitation.leader_of.len()).filter(is_led).map(|other| {
-        let vp = invitation.members[other - 1];
-        Led { id: other, vp, last: LastSeen::of(vp.arrival()) }
+        let worker = invitation.members[other - 1];
+        Led { id: other, worker, last: LastSeen::of(worker.arrival()) }
     });
     let attachment = Attachment {
         ring: Arc::clone(invitation.ring),
@@ -195,10 +195,10 @@ unsafe fn accept(data: *const (), member: Member) {
         flock: flock.collect(),
     };
     // SAFETY: - caller's contract: on its own thread.
-    unsafe { vp.follow(attachment) };
+    unsafe { worker.follow(attachment) };
 }
 
-/// A virtual processor's side.
+/// A worker's side.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     ring: Arc<TeamRing>,
@@ -213,7 +213,7 @@ pub(crate) struct Attachment {
 #[derive(Debug)]
 pub(crate) struct Led {
     id: usize,
-    pub(crate) vp: &'static Vp,
+    pub(crate) worker: &'static Worker,
     /// The last arrival that the leader has seen.
     last: LastSeen,
 }
@@ -222,13 +222,13 @@ impl Led {
     /// It has arrived.
     #[inline]
     pub(crate) fn has_arrived(&self) -> bool {
-        self.last.is_passed(self.vp.arrival())
+        self.last.is_passed(self.worker.arrival())
     }
 
     /// The leader has seen that.
     #[inline]
     pub(crate) fn record(&self) {
-        self.last.record(self.vp.arrival());
+        self.last.record(self.worker.arrival());
     }
 }
 
@@ -238,7 +238,7 @@ impl Attachment {
         Arc::as_ptr(&self.ring)
     }
 
-    /// The next work in which this virtual processor takes part. Cost when nothing is new: one
+    /// The next work in which this worker takes part. Cost when nothing is new: one
     /// load.
     #[inline]
     pub(crate) fn look(&mut self) -> Option<Region> {

@@ -1,14 +1,14 @@
-//! A virtual processor's place, as others see and change it: what its
+//! A worker's place, as others see and change it: what its
 //! [`Station`](crate::placement::station::Station) says.
 
 use crate::placement::berth::Held;
 use crate::placement::home::Home;
 use crate::placement::nearness::{Placed, Whereabouts};
-use crate::workers::vp::Vp;
+use crate::workers::worker::Worker;
 use platform::affinity::{CpuId, Tid};
 use platform::mask::Mask;
 
-impl Vp {
+impl Worker {
     /// Wakes on `home` from now on, unless it is bound. For its master.
     #[inline]
     pub(crate) fn lodge(&self, home: Home) {
@@ -21,36 +21,36 @@ impl Vp {
         self.station().lodging()
     }
 
-    /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as
-    /// its master finds it awake. Where the program bound it itself, it stays. Not where a manager
-    /// deals the seats.
+    /// As [`Worker::lodge`], and goes there now if it is awake: it would stay where it is as long
+    /// as its master finds it awake. Where the program bound it itself, it stays. Not where a
+    /// manager deals the seats.
     #[inline]
     pub(crate) fn move_to(&self, home: Home) {
         self.station().move_to(home, !self.may_sleep())
     }
 
-    /// The number under which the VP was created.
+    /// The number under which the worker was created.
     #[inline]
     pub(crate) fn number(&self) -> usize {
         self.station().number()
     }
 
-    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two
+    /// Leaves its berth, on the worker itself. Cost: one load of a line that is rarely written; two
     /// system calls where it was put.
     #[inline]
     pub(crate) fn settle(&self) {
         self.station().settle()
     }
 
-    /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put.
-    /// For handlers of signals, too.
+    /// Nobody puts the worker, which calls, until the answer is dropped; nor is it where it was
+    /// put. For handlers of signals, too.
     #[inline]
     pub(crate) fn hold(&self) -> Held<'_> {
         self.station().hold()
     }
 
-    /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork`
-    /// because the VP was put there.
+    /// True when `own` may be what a child of the worker, which sleeps, was born with by `vfork`
+    /// because the worker was put there.
     #[inline]
     pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
         self.station().was_put_on(own)
@@ -68,26 +68,26 @@ impl Vp {
         self.station().tid()
     }
 
-    /// True when the VP has fixed processors.
+    /// True when the worker has fixed processors.
     #[inline]
     pub(crate) fn is_bound(&self) -> bool {
         self.station().is_bound()
     }
 
-    /// The processor that the VP is bound to, if it is exactly one.
+    /// The processor that the worker is bound to, if it is exactly one.
     #[inline]
     pub(crate) fn cpu(&self) -> Option<CpuId> {
         self.station().cpu()
     }
 
-    /// True when the VP is bound to exactly `cpu`.
+    /// True when the worker is bound to exactly `cpu`.
     #[inline]
     pub fn is_on(&self, cpu: CpuId) -> bool {
         self.station().is_on(cpu)
     }
 }
 
-impl Placed for Vp {
+impl Placed for Worker {
     fn whereabouts(&self) -> Whereabouts {
         match self.cpu() {
             Some(cpu) => Whereabouts::on(cpu),

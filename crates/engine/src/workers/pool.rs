@@ -1,10 +1,10 @@
-//! The pool: all virtual processors of the process, and those of them that have no master.
+//! The pool: all workers of the process, and those of them that have no master.
 
 use crate::placement::home::Home;
 use crate::process;
 use crate::process::per_process::{PerProcess, State};
 use crate::program::program;
-use crate::workers::vp::{self, Vp};
+use crate::workers::worker::{self, Worker};
 use platform::lock::Mutex;
 use platform::message::say;
 use std::io;
@@ -13,11 +13,11 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// See the module head.
 pub(crate) struct Pool {
-    /// Virtual processors without a master.
-    unused: Mutex<Vec<&'static Vp>>,
-    /// All virtual processors, reserved or not.
-    all: Mutex<Vec<&'static Vp>>,
-    /// Virtual processors created so far: their numbers.
+    /// Workers without a master.
+    unused: Mutex<Vec<&'static Worker>>,
+    /// All workers, reserved or not.
+    all: Mutex<Vec<&'static Worker>>,
+    /// Workers created so far: their numbers.
     created: AtomicUsize,
 }
 
@@ -38,15 +38,15 @@ impl State for Pool {
         }
     }
 
-    /// A child has none of the parent's virtual processors.
+    /// A child has none of the parent's workers.
     fn in_child(&self) -> Self {
         Self::begin()
     }
 }
 
-/// Bytes of stack that virtual processors ask for.
+/// Bytes of stack that workers ask for.
 pub(crate) fn stack_size() -> usize {
-    program().config().stack_size.unwrap_or(vp::STACK)
+    program().config().stack_size.unwrap_or(worker::STACK)
 }
 
 /// Says once that the system refuses threads: `wanted` were, beside their master, and there are
@@ -66,24 +66,24 @@ pub(crate) fn say_refused(wanted: usize, got: usize, error: &io::Error) {
 }
 
 impl Pool {
-    /// Virtual processors created so far.
+    /// Workers created so far.
     pub(crate) fn created(&self) -> usize {
         // ORDERING: Relaxed - a number on its own.
         self.created.load(Relaxed)
     }
 
-    fn unused(&self) -> MutexGuard<'_, Vec<&'static Vp>> {
+    fn unused(&self) -> MutexGuard<'_, Vec<&'static Worker>> {
         // Nothing that runs under this lock can panic halfway: a poisoned list is a whole list.
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All virtual processors of the process.
-    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<&'static Vp>> {
+    /// All workers of the process.
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<&'static Worker>> {
         // As above.
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A virtual processor without a master, for a team: an unused one, else a new one. It wakes on
+    /// A worker without a master, for a team: an unused one, else a new one. It wakes on
     /// the processor of `home`, or on its own. The thread of a new one lives `life`.
     ///
     /// # Errors
@@ -91,23 +91,23 @@ impl Pool {
     pub(crate) fn acquire(
         &self,
         home: Option<Home>,
-        life: fn(&'static Vp),
-    ) -> io::Result<&'static Vp> {
-        if let Some(vp) = self.unused().pop() {
-            vp.lodge(home.unwrap_or(Home::Of(vp.number())));
-            return Ok(vp);
+        life: fn(&'static Worker),
+    ) -> io::Result<&'static Worker> {
+        if let Some(worker) = self.unused().pop() {
+            worker.lodge(home.unwrap_or(Home::Of(worker.number())));
+            return Ok(worker);
         }
         // ORDERING: Relaxed - only uniqueness counts.
         let number = self.created.fetch_add(1, Relaxed) + 1;
         let home = home.unwrap_or(Home::Of(number));
-        let vp = Vp::start(number, stack_size(), home.processor(), life)?;
-        vp.lodge(home);
-        self.all().push(vp);
-        Ok(vp)
+        let worker = Worker::start(number, stack_size(), home.processor(), life)?;
+        worker.lodge(home);
+        self.all().push(worker);
+        Ok(worker)
     }
 
-    /// Gives back virtual processors whose regions are joined.
-    pub(crate) fn give_back(&self, vps: impl IntoIterator<Item = &'static Vp>) {
-        self.unused().extend(vps);
+    /// Gives back workers whose regions are joined.
+    pub(crate) fn give_back(&self, workers: impl IntoIterator<Item = &'static Worker>) {
+        self.unused().extend(workers);
     }
 }

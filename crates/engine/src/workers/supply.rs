@@ -1,10 +1,10 @@
-//! Which way a team's work reaches its virtual processors.
+//! Which way a team's work reaches its workers.
 //!
 //! # The choice
-//! By *lines* (LWD) the master writes one line for each slave, and the slave arrives in the same
-//! line: two transfers for each, and with one slave the least that is possible. By *broadcast*
+//! By *lines* (LWD) the master writes one line for each worker, and the worker arrives in the same
+//! line: two transfers for each, and with one worker the least that is possible. By *broadcast*
 //! (GWD) it writes one line that all read, and each arrives in a line of its own, through a leader
-//! where the team spans several caches. [`Supply::Auto`] takes lines for up to [`FEW`] slaves that
+//! where the team spans several caches. [`Supply::Auto`] takes lines for up to [`FEW`] workers that
 //! share the master's last-level cache, and broadcasts to more. A team larger than its processors
 //! always gets lines: its members sleep, each is woken by itself, and a leader that waits for a
 //! processor would only hold up its flock. The choice is made when the team's size changes; a fork
@@ -16,7 +16,7 @@
 use crate::placement::nearness::{self, Placed};
 use crate::program::config::Supply;
 
-/// Slaves that [`Supply::Auto`] supplies by lines.
+/// Workers that [`Supply::Auto`] supplies by lines.
 const FEW: usize = 8;
 
 /// Members that arrive through one leader: above this a flock costs its leader more than another
@@ -25,14 +25,14 @@ const FEW: usize = 8;
 const FLOCK: usize = 16;
 
 impl Supply {
-    /// The most slaves that get lines in a team out of `members` (the master not counted).
+    /// The most workers that get lines in a team out of `members` (the master not counted).
     pub(crate) fn most_by_lines(self, members: &[&'static impl Placed]) -> usize {
         match self {
             Supply::Local => usize::MAX,
             Supply::Global => 0,
             Supply::Auto => {
-                // One slave: its line carries the arrival, too; nothing can be better, whatever the
-                // distance.
+                // One worker: its line carries the arrival, too; nothing can be better, whatever
+                // the distance.
                 if members.len() < 2 {
                     return usize::MAX;
                 }

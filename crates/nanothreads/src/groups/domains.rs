@@ -6,7 +6,7 @@
 
 use engine::program::program;
 use engine::source::source;
-use engine::vp::Vp;
+use engine::worker::Worker;
 use platform::affinity::{CpuSet, current_cpu};
 use platform::topology::{Cpu, Topology};
 
@@ -29,10 +29,13 @@ impl Domain {
 
     /// Members 1.. of a team by the domain that they are bound in, and how many threads each domain
     /// has, the calling master counted. `None` when some are not bound.
-    pub(super) fn arrange(self, workers: &[&'static Vp]) -> Option<(Vec<usize>, Vec<&'static Vp>)> {
+    pub(super) fn arrange(
+        self,
+        workers: &[&'static Worker],
+    ) -> Option<(Vec<usize>, Vec<&'static Worker>)> {
         let machine = program().machine()?;
-        let domains = workers.iter().map(|vp| {
-            let cpu = machine.cpus().iter().find(|cpu| vp.is_on(cpu.id))?;
+        let domains = workers.iter().map(|worker| {
+            let cpu = machine.cpus().iter().find(|cpu| worker.is_on(cpu.id))?;
             Some(self.of(cpu))
         });
         let domains = domains.collect::<Option<Vec<u32>>>()?;
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn slaves_are_grouped_by_domain_the_masters_first_and_keep_their_order() {
+    fn workers_are_grouped_by_domain_the_masters_first_and_keep_their_order() {
         assert_eq!(by_domain(1, &[0, 1, 0, 2, 1]), (vec![3, 2, 1], vec![1, 4, 0, 2, 3]));
         assert_eq!(
             by_domain(7, &[0, 0]),

@@ -39,8 +39,8 @@ use engine::occupant::Occupant;
 use engine::patience;
 use engine::process::Born;
 use engine::safe_point;
-use engine::vp::Vp;
 use engine::wait_point::{Look, WaitPoint};
+use engine::worker::Worker;
 use platform::affinity::Tid;
 use platform::clock::Ticks;
 use platform::sync::CachePadded;
@@ -134,7 +134,7 @@ impl Crew {
 
     /// A crew for a region that the caller is about to fork with `workers`: the one that it led
     /// last, or a new one.
-    pub(super) fn take(workers: &[&'static Vp]) -> Box<Self> {
+    pub(super) fn take(workers: &[&'static Worker]) -> Box<Self> {
         let size = workers.len() + 1;
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten();

@@ -2,16 +2,16 @@
 //! F6).
 //!
 //! # Protocol
-//! [`overlap`](crate::Team::overlap) forks one region, whose slaves serve: they take *constructs*
+//! [`overlap`](crate::Team::overlap) forks one region, whose workers serve: they take *constructs*
 //! from the master in the order in which it forks them, run their parts, and report each. The
-//! constructs are supplied as any work is ([`constructs`]): to each slave's own ring of lines
+//! constructs are supplied as any work is ([`constructs`]): to each worker's own ring of lines
 //! (LWD), or to one ring for all (GWD).
 //! 1. `fork` (master) supplies a construct and goes on. At most [`OPEN`] are open: it first
 //!    completes the oldest otherwise.
-//! 2. A slave runs constructs in their order, and sleeps while there is none.
+//! 2. A worker runs constructs in their order, and sleeps while there is none.
 //! 3. To *complete* the oldest construct the master runs its own part of it, then waits for the
-//!    slaves'. `join` completes all up to its own, the end of the overlap all that are left.
-//! 4. The last construct tells the slaves to leave, and their region is joined like any other.
+//!    workers'. `join` completes all up to its own, the end of the overlap all that are left.
+//! 4. The last construct tells the workers to leave, and their region is joined like any other.
 //!
 //! # Invariants
 //! P1  Constructs are completed in their order: when a member of one waits for another member, the
@@ -37,9 +37,9 @@ use engine::panics::{FirstPanic, NoUnwinding, Payload};
 use engine::patience;
 use engine::process::Born;
 use engine::team::{Concurrency, Team};
-use engine::vp::Vp;
 use engine::wait_point::WaitPoint;
 use engine::work::Member;
+use engine::worker::Worker;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -71,7 +71,7 @@ pub struct Overlap<'scope, 'env: 'scope> {
     /// Its master's place in the region.
     member: Member,
     /// The other members of the region, which stay until its join (L2 of [`engine::local`]).
-    slaves: &'static [&'static Vp],
+    workers: &'static [&'static Worker],
     leader: RefCell<Leader>,
     /// What is open, the oldest first. Of `'scope`, and gone before that ends (P2).
     open: RefCell<VecDeque<Rc<dyn Construct>>>,
@@ -137,10 +137,10 @@ impl Panics {
     }
 }
 
-/// What master and slaves share.
+/// What master and workers share.
 struct Host {
     constructs: Constructs,
-    /// Where slaves sleep.
+    /// Where workers sleep.
     news: WaitPoint,
     /// Where the master sleeps.
     arrivals: WaitPoint,
@@ -172,7 +172,7 @@ impl<F: Fn(Member) + Sync> Construct for Body<F> {
     }
 }
 
-/// A slave's part.
+/// A worker's part.
 ///
 /// # Safety
 /// - `data` points to a live `Body<F>`.
@@ -187,7 +187,7 @@ impl<'scope> Overlap<'scope, '_> {
         self.member.size as usize
     }
 
-    /// Has `body` called once on each member of the team, and goes on: the slaves begin at once,
+    /// Has `body` called once on each member of the team, and goes on: the workers begin at once,
     /// the caller runs its own part (member 0) when the construct is joined. Members run constructs
     /// in the order of the forks; those of one construct may wait for each other, and a construct
     /// must not wait for a younger one.
@@ -253,7 +253,7 @@ impl<'scope> Overlap<'scope, '_> {
         self.is_inside.set(false);
         // Its part may have forked, and this be the child.
         self.assert_own();
-        self.wait_for_slaves();
+        self.wait_for_workers();
         let number = self.leader.borrow().oldest();
         self.leader.borrow_mut().record_oldest();
         self.open.borrow_mut().pop_front();
@@ -279,22 +279,22 @@ impl<'scope> Overlap<'scope, '_> {
         );
     }
 
-    fn wait_for_slaves(&self) {
+    fn wait_for_workers(&self) {
         let (host, leader, local) = (self.host(), self.leader.borrow(), local());
         let crowd = local.membership().crowd;
         // They use what the caller would free.
         let guard = NoUnwinding::enter();
         fork_join::gather(
-            leader.slaves(),
+            leader.workers(),
             crowd,
-            |slave| leader.has_arrived(&host.constructs, slave),
-            |slave, look| {
+            |worker| leader.has_arrived(&host.constructs, worker),
+            |worker, look| {
                 fork_join::wait_late_at(
                     &host.arrivals,
-                    self.slaves[slave],
+                    self.workers[worker],
                     local,
                     crowd,
-                    self.slaves,
+                    self.workers,
                     look,
                 )
             },
@@ -306,7 +306,7 @@ impl<'scope> Overlap<'scope, '_> {
         self.host().born.is_parents()
     }
 
-    /// Completes what is open, and lets the slaves go.
+    /// Completes what is open, and lets the workers go.
     fn end(&self) {
         if self.is_parents() {
             // Others of the parent use it, or did when this copy was made.
@@ -350,14 +350,14 @@ impl Drop for Pending<'_> {
 }
 
 impl Host {
-    /// The life of a slave.
+    /// The life of a worker.
     fn serve(&self, member: Member) {
         let local = local();
         let mut follower = Follower::new(member.id as usize - 1);
         loop {
             let mut found = None;
             let look = || {
-                // SAFETY: - this is the slave, which has arrived from what it found before.
+                // SAFETY: - this is the worker, which has arrived from what it found before.
                 found = unsafe { follower.look(&self.constructs) };
                 found.is_some().into()
             };
@@ -366,9 +366,9 @@ impl Host {
             // SAFETY: - P2, and `fork` supplied a work that may be called with it on any member.
             unsafe { work(data, member) };
             if self.born.is_parents() {
-                forked::end_child_of_slave();
+                forked::end_child_of_worker();
             }
-            // SAFETY: - this is the slave, which is done with what it found last.
+            // SAFETY: - this is the worker, which is done with what it found last.
             unsafe { follower.arrive(&self.constructs) };
             self.arrivals.notify_all();
         }
@@ -397,7 +397,7 @@ where
         born: Born::now(),
     };
     let run = Run { host, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
-    // SAFETY: - `call_host` gets the run, which outlives the join; slaves touch the host alone,
+    // SAFETY: - `call_host` gets the run, which outlives the join; workers touch the host alone,
     //           which is `Sync`; it does not unwind.
     unsafe { team.run_in(Concurrency::Promised, call_host::<B, R>, ptr::from_ref(&run).cast()) };
     match run.result.into_inner().expect("member 0 left the result") {
@@ -420,11 +420,11 @@ where
     }
     // SAFETY: - caller's contract: member 0's field.
     let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
-    let slaves = if member.size == 1 { &[] } else { local().outer_members(member.size as usize) };
+    let workers = if member.size == 1 { &[] } else { local().outer_members(member.size as usize) };
     let overlap = Overlap {
         host,
         member,
-        slaves,
+        workers,
         leader: RefCell::new(Leader::new(&host.constructs)),
         open: RefCell::default(),
         is_inside: Cell::new(false),

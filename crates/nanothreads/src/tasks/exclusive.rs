@@ -1,5 +1,5 @@
-//! Turnstiles: mutual exclusion of tasks that may run in any order, without making a virtual
-//! processor wait.
+//! Turnstiles: mutual exclusion of tasks that may run in any order, without making a worker
+//!  wait.
 //!
 //! # Protocol
 //! A nano-thread whose other inputs are there passes its turnstiles one after the other, in the

@@ -23,8 +23,8 @@ use crossbeam_deque::Stealer;
 use engine::nearness::Nearness;
 use engine::occupant::Occupant;
 use engine::process::Born;
-use engine::vp::Vp;
 use engine::wait_point::WaitPoint;
+use engine::worker::Worker;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
     AtomicBool,
@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 /// See the module head.
 pub(crate) struct Scheduler {
-    pub(super) members: Box<[Worker]>,
+    pub(super) members: Box<[Desk]>,
     pub(super) stealers: Box<[Stealer<NanoPtr>]>,
     pub(super) global: Global,
     pub(super) idle: Idle,
@@ -59,7 +59,7 @@ thread_local! {
 }
 
 /// What a member has at the scheduler.
-pub(super) struct Worker {
+pub(super) struct Desk {
     pub(super) own: CachePadded<Own>,
     /// Writers: those who make started nano-threads ready.
     pub(super) inbox: CachePadded<Inbox<Node>>,
@@ -71,10 +71,10 @@ pub(super) struct Worker {
 
 // SAFETY: - `own` is touched by the member's thread only, through `Seat`; the other fields are
 // `Sync`.
-unsafe impl Sync for Worker {}
+unsafe impl Sync for Desk {}
 // SAFETY: - nano-threads in the queues are `Send`; started ones are there only while the team's
 // threads run.
-unsafe impl Send for Worker {}
+unsafe impl Send for Desk {}
 
 #[cold]
 fn end_child() -> ! {
@@ -87,8 +87,8 @@ fn end_child() -> ! {
 impl Scheduler {
     /// The scheduler of a team of `size`.
     pub(crate) fn new(size: usize) -> Self {
-        let members: Box<[Worker]> = (0..size)
-            .map(|_| Worker {
+        let members: Box<[Desk]> = (0..size)
+            .map(|_| Desk {
                 own: CachePadded::new(Own::new()),
                 inbox: CachePadded::new(Inbox::new()),
                 point: CachePadded::new(WaitPoint::new()),
@@ -110,7 +110,7 @@ impl Scheduler {
 
     /// A scheduler for the team of the caller and `workers`: one that the calling thread used
     /// before, or a new one.
-    pub(crate) fn take(workers: &[&'static Vp]) -> Arc<Self> {
+    pub(crate) fn take(workers: &[&'static Worker]) -> Arc<Self> {
         let size = workers.len() + 1;
         let fits =
             |scheduler: &Arc<Self>| scheduler.members.len() == size && !scheduler.is_parents();

@@ -4,7 +4,7 @@
 //!
 //! A child process runs regions between two marks (`xchg rbx, rbx` does nothing) on a thread that
 //! this process single-steps; the team's other thread runs freely. That thread is the master, or
-//! the slave, which is then stepped from the end of its part in one region to the beginning of the
+//! the worker, which is then stepped from the end of its part in one region to the beginning of the
 //! next.
 
 use crate::process::{again, is_again, start};
@@ -23,9 +23,9 @@ const TRIES: u32 = 10;
 /// What is run, and what must be found in it.
 const CASES: [(&str, Option<&str>); 12] = [
     ("lines", None),
-    ("lines slave", None),
+    ("lines worker", None),
     ("ring", None),
-    ("ring slave", None),
+    ("ring worker", None),
     ("safe broadcast", None),
     ("captures", None),
     ("kept team", None),
@@ -96,7 +96,7 @@ fn be_traced() {
 
 /// Exit status of a child that may not be traced.
 const SKIP: i32 = 77;
-/// Regions before the steps begin, and while a slave is stepped.
+/// Regions before the steps begin, and while a worker is stepped.
 const WARM_UP: u32 = 200;
 
 /// The child: regions of two threads, the last one between marks.
@@ -129,7 +129,7 @@ fn traced(case: &str) {
     unsafe fn allocate(_: *const (), _: Member) {
         drop(black_box(Box::new(black_box(7_u64))));
     }
-    /// The slave's part: ends one stretch of its steps, and begins the next.
+    /// The worker's part: ends one stretch of its steps, and begins the next.
     ///
     /// # Safety
     /// - `data` points to the region's number, an `AtomicU32`.
@@ -159,7 +159,7 @@ fn traced(case: &str) {
             .install()
             .is_ok()
     );
-    if let Some(kind) = case.strip_suffix(" slave") {
+    if let Some(kind) = case.strip_suffix(" worker") {
         let supply = if kind == "lines" { Supply::Local } else { Supply::Global };
         let number = AtomicU32::new(0);
         for region in 0..WARM_UP + 4 {

@@ -36,7 +36,7 @@ fn a_child_has_regions_of_its_own() {
             assert_in_child("is a lone thread that may fork regions", || members() == 3);
         }
     });
-    // So is the child of a group's master, be it the caller or a virtual processor; it may divide
+    // So is the child of a group's master, be it the caller or a worker; it may divide
     // its own processors.
     for forking in 0..2 {
         let sizes = groups().weights(&[2, 1]).map(|group| {

@@ -80,7 +80,7 @@ fn panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs() {
             }
         }
     }
-    platform::skip!(busy: "the slave was always faster than its master");
+    platform::skip!(busy: "the worker was always faster than its master");
 }
 
 /// The child of a part that its master took back has the result of that part and of the master's
@@ -114,7 +114,7 @@ fn child_of_a_part_that_was_taken_back_has_what_its_thread_did<const N: usize>()
             }
         }
     }
-    platform::skip!(busy: "the slave was always faster than its master");
+    platform::skip!(busy: "the worker was always faster than its master");
 }
 
 /// A child that is forked in the caller's group has that group's result.

@@ -8,7 +8,7 @@ use nanothreads::broadcast;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
 
-/// Children; with threads of the standard library for virtual processors four of six runs have one
+/// Children; with threads of the standard library for workers four of six runs have one
 /// that hangs.
 const CHILDREN: u32 = 300;
 

@@ -4,7 +4,7 @@
 //!
 //! Checked: the value, or that the panic is one that a sequential run could have met first; each
 //! leaf runs at most once, and exactly once when nothing panics; what closures capture is dropped
-//! once; no virtual processor is lost.
+//! once; no worker is lost.
 //!
 //! Settings: `NANOS_STRESS_SEED`, `NANOS_STRESS_SECONDS` (default 2), `NANOS_STRESS_PROGRAMS`, as
 //! in `stress`.
@@ -379,7 +379,7 @@ fn random_programs_of_joins_give_what_one_thread_gives() {
     assert_eq!(
         Team::exact(3).expect("three").map(|member| member.id()),
         [0, 1, 2],
-        "no virtual processor is lost"
+        "no worker is lost"
     );
     println!(
         "{programs} programs of {leaves} leaves right in {:.1} s",

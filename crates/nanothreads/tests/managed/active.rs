@@ -15,7 +15,7 @@ fn with_an_active_script(test: impl FnOnce(&mut Script) + Send + 'static) {
 }
 
 fn is_parked(script: &Script) -> bool {
-    script.areas.vps().any(|vp| vp.index == 1 && vp.state == VpState::Parked)
+    script.areas.vps().any(|worker| worker.index == 1 && worker.state == VpState::Parked)
 }
 
 /// A region of two, which ends what was before; its second thread spins then.
@@ -49,7 +49,7 @@ fn a_hot_thread_keeps_its_processor_where_nobody_else_wants_it() {
         let (begin, used) = (Instant::now(), processor_time());
         // The master sleeps: it is the other thread that uses processor time.
         while processor_time() - used < Duration::from_millis(20) {
-            assert!(begin.elapsed() < script::PATIENCE, "the slave sleeps");
+            assert!(begin.elapsed() < script::PATIENCE, "the worker sleeps");
             thread::sleep(Duration::from_millis(1));
         }
         assert!(script.areas.released().is_empty() && !is_parked(script));

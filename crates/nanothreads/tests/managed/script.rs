@@ -229,7 +229,7 @@ pub(crate) fn with_script_as(setup: Setup, test: impl FnOnce(&mut Script) + Send
     script.areas.set_preempted(0);
     script.page.set_state(State::default());
     let script = &mut *script;
-    // Its virtual processors are given back when it ends.
+    // Its workers are given back when it ends.
     let outcome = thread::scope(|scope| scope.spawn(|| test(script)).join());
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);

@@ -1,4 +1,4 @@
-//! What virtual processors do when a manager changes its mind: where they sit, what they give back,
+//! What workers do when a manager changes its mind: where they sit, what they give back,
 //! whom they help.
 #![expect(
     clippy::unwrap_used,
@@ -294,7 +294,7 @@ fn an_idle_virtual_processor_gives_its_processor_back_where_others_want_it_and_t
 }
 
 fn state(script: &Script, index: usize) -> Option<VpState> {
-    script.areas.vps().find(|vp| vp.index == index).map(|vp| vp.state)
+    script.areas.vps().find(|worker| worker.index == index).map(|worker| worker.state)
 }
 
 fn script_released(script: &Script) -> CpuSet {

@@ -1,6 +1,6 @@
-//! What closures capture, in teams of two: small closures are moved into the slave's dispatch line,
-//! large ones stay on the master's stack. Either way there is one closure, and it is dropped once,
-//! by the caller.
+//! What closures capture, in teams of two: small closures are moved into the worker's dispatch
+//! line, large ones stay on the master's stack. Either way there is one closure, and it is dropped
+//! once, by the caller.
 
 use engine::sizer::Fixed;
 use nanothreads::papers::Dispatch;

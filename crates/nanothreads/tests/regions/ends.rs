@@ -1,4 +1,4 @@
-//! Threads of the program that fork until their very end give their virtual processors back. One
+//! Threads of the program that fork until their very end give their workers back. One
 //! test, since it counts those of the process.
 
 use nanothreads::{Team, builder, statistics};
@@ -34,11 +34,6 @@ fn virtual_processors_come_back_from_threads_that_fork_in_destructors() {
         })
         .join()
         .expect("the thread and its destructors run");
-        assert_eq!(
-            statistics().virtual_processors,
-            3,
-            "after {} threads, one at a time",
-            round + 1
-        );
+        assert_eq!(statistics().workers, 3, "after {} threads, one at a time", round + 1);
     }
 }

@@ -72,7 +72,7 @@ fn each_member_runs_each_construct_once_however_many_are_forked_and_however_they
 }
 
 #[test]
-fn slaves_are_at_several_constructs_before_the_master_joins_any() {
+fn workers_are_at_several_constructs_before_the_master_joins_any() {
     own_process!();
     for team in teams().expect("threads") {
         let begun: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
@@ -269,7 +269,7 @@ fn constructs_fork_inside_and_overlaps_nest_and_stand_in_tasks_and_halves() {
 }
 
 #[test]
-fn slaves_that_slept_are_woken_for_the_next_construct() {
+fn workers_that_slept_are_woken_for_the_next_construct() {
     own_process!();
     let team = Team::exact(4).expect("threads");
     for round in 0..10 {

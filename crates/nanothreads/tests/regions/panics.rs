@@ -27,7 +27,7 @@ fn first_bomb_is_carried(panicking: impl FnOnce(&Team, &Barrier)) {
     let caught = catch_unwind(AssertUnwindSafe(|| panicking(&team, &Barrier::new(2))));
     let mut bomb = caught.expect_err("members panicked").downcast::<Bomb>().expect("their payload");
     bomb.0 = 0;
-    assert_eq!(team.map(|member| member.id()), [0, 1, 2], "no virtual processor is lost");
+    assert_eq!(team.map(|member| member.id()), [0, 1, 2], "no worker is lost");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! ride home.
 
 use crate::team_of_four::{four, four_alone, four_answer, members, panic_of};
-use engine::{Member, Refusal, Supply, Team, VirtualProcessor, virtual_processors};
+use engine::{Member, Refusal, Supply, Team, WorkerHandle, workers};
 use nanothreads::par_for;
 use nanothreads::workers::on_each;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,9 +100,9 @@ fn virtual_processors_of_a_master_that_ended_follow_the_next_one() {
     }
 }
 
-fn a_virtual_processor() -> VirtualProcessor {
+fn a_virtual_processor() -> WorkerHandle {
     members();
-    virtual_processors()[0]
+    workers()[0]
 }
 
 /// A work that counts up to what its argument says.
@@ -118,16 +118,16 @@ unsafe fn count_up(data: *const (), _: Member) {
 fn two_masters_of_the_program_supply_one_virtual_processor_and_join_apart() {
     own_process!();
     let _guard = four();
-    let vp = a_virtual_processor();
+    let worker = a_virtual_processor();
     let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
     thread::scope(|s| {
         for (mine, supply) in counts.iter().zip([Supply::Local, Supply::Global]) {
             s.spawn(move || {
                 for round in 1..=500 {
                     // SAFETY: - `count_up` takes an `AtomicUsize`, which outlives the join.
-                    let offer = unsafe { vp.offer_soon(count_up, ptr::from_ref(mine).cast()) }
+                    let offer = unsafe { worker.offer_soon(count_up, ptr::from_ref(mine).cast()) }
                         .expect("not a child");
-                    // A master at the same time: the virtual processor's own one, or another.
+                    // A master at the same time: the worker's own one, or another.
                     assert_eq!(count(3, supply), 0b111);
                     offer.join();
                     assert_eq!(mine.load(Relaxed), round);
@@ -158,10 +158,10 @@ fn an_offer_waits_for_the_region_that_its_virtual_processor_is_in() {
         });
         inside.wait();
         let name = threads.lock().unwrap()[0].clone();
-        let vp =
-            virtual_processors().into_iter().find(|vp| name == format!("nanos-vp-{}", vp.number()));
+        let worker =
+            workers().into_iter().find(|worker| name == format!("nanos-w-{}", worker.number()));
         // SAFETY: - as above.
-        let offer = unsafe { vp.expect("listed").offer(count_up, ptr::from_ref(&done).cast()) }
+        let offer = unsafe { worker.expect("listed").offer(count_up, ptr::from_ref(&done).cast()) }
             .expect("not full");
         assert!(!offer.is_done());
         outside.wait();
@@ -171,14 +171,14 @@ fn an_offer_waits_for_the_region_that_its_virtual_processor_is_in() {
 }
 
 fn engine_thread() -> String {
-    thread::current().name().expect("virtual processors have names").to_owned()
+    thread::current().name().expect("workers have names").to_owned()
 }
 
 #[test]
 fn a_full_ring_refuses_and_the_remedy_helps() {
     own_process!();
     let _guard = four_alone();
-    let vp = a_virtual_processor();
+    let worker = a_virtual_processor();
     /// # Safety
     /// - `data` points to a live `Barrier`.
     unsafe fn block(data: *const (), _: Member) {
@@ -188,10 +188,10 @@ fn a_full_ring_refuses_and_the_remedy_helps() {
     let (gate, counter) = (Barrier::new(2), AtomicUsize::new(0));
     // SAFETY: - the works take what they get, which outlives the offers.
     let mut offers =
-        vec![unsafe { vp.offer(block, ptr::from_ref(&gate).cast()) }.expect("an empty ring")];
+        vec![unsafe { worker.offer(block, ptr::from_ref(&gate).cast()) }.expect("an empty ring")];
     let refused = loop {
         // SAFETY: - as above.
-        match unsafe { vp.offer(count_up, ptr::from_ref(&counter).cast()) } {
+        match unsafe { worker.offer(count_up, ptr::from_ref(&counter).cast()) } {
             Ok(offer) => offers.push(offer),
             Err(refusal) => break refusal,
         }
@@ -201,7 +201,7 @@ fn a_full_ring_refuses_and_the_remedy_helps() {
     drop(offers);
     assert_eq!(counter.load(Relaxed), 3);
     // SAFETY: - as above.
-    unsafe { vp.offer(count_up, ptr::from_ref(&counter).cast()) }.expect("room again").join();
+    unsafe { worker.offer(count_up, ptr::from_ref(&counter).cast()) }.expect("room again").join();
     assert_eq!(counter.into_inner(), 4);
 }
 
@@ -212,8 +212,8 @@ fn each_virtual_processor_is_visited_once_and_on_its_own_thread() {
     members();
     let seen = Mutex::new(Vec::new());
     let visited = on_each(|number| {
-        assert_eq!(engine_thread(), format!("nanos-vp-{number}"));
-        // The visited one may be the next one's slave: it forks alone.
+        assert_eq!(engine_thread(), format!("nanos-w-{number}"));
+        // The visited one may be the next one's worker: it forks alone.
         assert_eq!((members(), Team::reserve(3).size()), (1, 1));
         seen.lock().unwrap().push(number);
     });

@@ -40,7 +40,7 @@ fn settings_are_installed_once_and_before_the_first_region() {
     team.run(|member| member.barrier());
     let during = statistics().since(&before);
     assert_eq!(during.regions[..4], [0, 10, 0, 1], "{during}");
-    assert_eq!(during.virtual_processors, 8, "{during}");
+    assert_eq!(during.workers, 8, "{during}");
     // Threads that never spin sleep between regions, and are woken for the next, unless others keep
     // them from falling asleep.
     let begin = Instant::now();

@@ -11,7 +11,7 @@ fn a_limit_beyond_all_bounds_is_that_of_all_teams() {
     let sum = || assert_eq!(par_for(0..10).reduce(0, |i| i, |a, b| a + b), 45);
     sum();
     assert!(Team::at_most(3).expect("not 0").size() <= 3);
-    let created = statistics().virtual_processors;
+    let created = statistics().workers;
     assert!(created < engine::largest_team() as u64, "{created} threads");
     // What is asked for again is ready: another reservation would have another number.
     for wanted in [usize::MAX, engine::largest_team() + 1] {

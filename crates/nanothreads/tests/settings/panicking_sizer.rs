@@ -47,7 +47,7 @@ fn child(case: &str) {
     assert_eq!(builder().sizer(Panicking).install(), Ok(()));
     match case {
         "master" => broadcast(|member| if member.id == 0 { arm() } else { wait() }),
-        "slave" => Team::exact(3).expect("the system gives threads").run(|member| {
+        "worker" => Team::exact(3).expect("the system gives threads").run(|member| {
             if member.id() == 1 {
                 arm()
             }
@@ -68,7 +68,7 @@ fn child(case: &str) {
         }
         _ => panic!("no case {case}"),
     }
-    // Slaves wait for work, and ask what they may do meanwhile: the process ends long before this.
+    // Workers wait for work, and ask what they may do meanwhile: the process ends long before this.
     thread::sleep(Duration::from_secs(20));
 }
 
@@ -81,7 +81,7 @@ fn a_sizer_that_panics_while_threads_wait_ends_the_process_with_a_report() {
         println!("went on: {}", outcome.is_err());
         return;
     }
-    for case in ["master", "slave", "scope"] {
+    for case in ["master", "worker", "scope"] {
         let mut command = again(test);
         command.env(CASE, case);
         let child = output_of(command);

@@ -65,7 +65,7 @@ pub(crate) fn panic_of(body: impl FnOnce()) -> String {
     }
 }
 
-/// All virtual processors are back: four members answer a broadcast. Not at once where the thread
+/// All workers are back: four members answer a broadcast. Not at once where the thread
 /// of a test before, which slept when [`four_alone`] looked, is about to end: it counts while it
 /// runs (D6).
 pub(crate) fn four_answer() {

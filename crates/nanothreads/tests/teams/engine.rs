@@ -98,7 +98,7 @@ fn a_team_that_a_virtual_processor_keeps_from_one_region_is_made_ready_anew_in_t
                 fork_inside();
             }
         });
-        // The same virtual processors, for other masters.
+        // The same workers, for other masters.
         run(&Team::reserve(6), |_| fork_inside());
     }
 }

@@ -1,5 +1,5 @@
 //! Kept teams: exact sizes, what members do together, panics that leave waiting members behind,
-//! storage per VP.
+//! storage per worker.
 
 use engine::sizer::Fixed;
 use nanothreads::papers::Dispatch;

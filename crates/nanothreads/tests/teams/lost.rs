@@ -47,7 +47,7 @@ fn members_without_processor_are_given_way_to_and_left_out_until_they_run() {
     if run_delay(current_tid()).is_none() {
         return platform::skip!("this kernel does not count run delays");
     }
-    let slave: CpuId = mask.iter().nth(1).unwrap();
+    let worker: CpuId = mask.iter().nth(1).unwrap();
     let team = Team::exact(2).unwrap();
     team.run(|_| ());
     let own = affinity(None).unwrap();
@@ -59,7 +59,7 @@ fn members_without_processor_are_given_way_to_and_left_out_until_they_run() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            set_affinity(None, &CpuSet::single(slave)).unwrap();
+            set_affinity(None, &CpuSet::single(worker)).unwrap();
             while !stop.load(Relaxed) {
                 spin_loop();
             }
@@ -76,8 +76,8 @@ fn members_without_processor_are_given_way_to_and_left_out_until_they_run() {
     });
     until("a whole team", || default_size() == all);
 
-    // The master moves to its slave's processor.
-    set_affinity(None, &CpuSet::single(slave)).unwrap();
+    // The master moves to its worker's processor.
+    set_affinity(None, &CpuSet::single(worker)).unwrap();
     until("a hand-over", || {
         team.run(|_| work());
         now().hand_overs > 0

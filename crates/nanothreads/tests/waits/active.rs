@@ -25,7 +25,7 @@ fn an_active_team_stays_hot() {
     // Much more than a thread spins that is not told to. The master sleeps, so that it is the other
     // one that uses it; how long that takes depends on what else runs here.
     while processor_time() - used < Duration::from_millis(20) {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the slave sleeps");
+        assert!(begin.elapsed() < Duration::from_secs(30), "the worker sleeps");
         thread::sleep(Duration::from_millis(1));
     }
     broadcast(|_| ());

@@ -22,23 +22,23 @@ fn switches(tid: Tid) -> u64 {
 }
 
 #[test]
-fn a_slave_without_work_falls_asleep_and_stays_so() {
+fn a_worker_without_work_falls_asleep_and_stays_so() {
     own_process!();
-    // One slave: with more threads than processors nobody would spin, and two processors are the
+    // One worker: with more threads than processors nobody would spin, and two processors are the
     // fewest.
     assert!(nanothreads::builder().adapt(false).sizer(Fixed::new(2)).install().is_ok());
-    let slave = Mutex::new(None);
+    let worker = Mutex::new(None);
     broadcast(|member| {
         assert!(engine::spin_limit() <= LONG, "{} us of spinning", engine::spin_limit());
         if member.id == 1 {
-            *slave.lock().expect("nobody panics") = Some(current_tid());
+            *worker.lock().expect("nobody panics") = Some(current_tid());
         }
     });
-    let slave = slave.into_inner().expect("nobody panics").expect("a team of two");
+    let worker = worker.into_inner().expect("nobody panics").expect("a team of two");
     for _ in 0..9 {
         for _ in 0..50 {
             broadcast(|_| ());
-            // Long enough to be a wait, short enough to teach the slave that spinning pays.
+            // Long enough to be a wait, short enough to teach the worker that spinning pays.
             let joined = Instant::now();
             while joined.elapsed() < Duration::from_micros(20) {
                 std::hint::spin_loop();
@@ -50,13 +50,13 @@ fn a_slave_without_work_falls_asleep_and_stays_so() {
         let begin = Instant::now();
         // A sleep that is not yet without a limit ends once more, after a millisecond.
         loop {
-            let before = switches(slave);
+            let before = switches(worker);
             // What is looked at, not a synchronisation.
             thread::sleep(Duration::from_millis(10));
-            if switches(slave) == before && !engine::report().contains("awake") {
+            if switches(worker) == before && !engine::report().contains("awake") {
                 break;
             }
-            assert!(begin.elapsed() < PATIENCE, "the slave runs without work");
+            assert!(begin.elapsed() < PATIENCE, "the worker runs without work");
         }
     }
 }

@@ -21,7 +21,7 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
     let here = CpuSet::single(
         affinity(None).expect("this thread's mask").first().expect("it runs somewhere"),
     );
-    // In each region anew: who wakes a virtual processor may place it, where there are many
+    // In each region anew: who wakes a worker may place it, where there are many
     // processors.
     let sit = || set_affinity(None, &here).expect("a processor of the mask");
     broadcast(|_| sit());
@@ -56,7 +56,7 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
             }
         }
     });
-    released.assert_few("barrier, by the slave");
+    released.assert_few("barrier, by the worker");
 
     let halves = Waits::default();
     for _ in 0..ROUNDS {

@@ -49,7 +49,7 @@ fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_proce
             return;
         }
     }
-    // Another master's slaves are threads of their own, and stay.
+    // Another master's workers are threads of their own, and stay.
     let other = move || patience(&Team::exact(processors).expect("threads"));
     let there = std::thread::spawn(other).join().expect("it has threads");
     assert!(there.iter().all(|limit| *limit <= LONG), "{there:?}");

@@ -15,7 +15,7 @@
 //! once.
 //!
 //! The first copy cannot be unloaded: the drop-in library is linked so, and glibc keeps a module as
-//! long as threads have destructors in it, as the virtual processors have.
+//! long as threads have destructors in it, as the workers have.
 
 use crate::process::message;
 use engine::{self, Member, Recall, Work};

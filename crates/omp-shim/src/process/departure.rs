@@ -1,15 +1,15 @@
 //! The end of a process whose main thread has left by `pthread_exit`.
 //!
-//! The C library ends such a process with its last thread. Virtual processors sleep until somebody
+//! The C library ends such a process with its last thread. Workers sleep until somebody
 //! needs them, and would be there for ever. So, once the main thread has left, a thread of this
 //! library looks now and then whether anybody else is there, and then ends the process as its last
 //! thread would have: with status 0, and the handlers of `atexit`.
 //!
 //! # Who is anybody else
-//! Every thread but virtual processors, the engine's watcher of the manager, and the one that
-//! looks. Threads have the names of those that started them, so one that a virtual processor
+//! Every thread but workers, the engine's watcher of the manager, and the one that
+//! looks. Threads have the names of those that started them, so one that a worker
 //! started may be called as those are: they are counted. With more threads of that name than
-//! virtual processors of this copy (or another copy's), the process is left as it is. A thread that
+//! workers of this copy (or another copy's), the process is left as it is. A thread that
 //! ends during a look may have started another one that the look has missed: then it says nothing.
 //!
 //! # When it begins
@@ -98,7 +98,7 @@ fn look_until_deserted(process: u32) -> ! {
 fn is_deserted(process: u32) -> bool {
     let Ok(tasks) = file::names(TASKS) else { return false };
     let own = current_tid().0.cast_unsigned();
-    let mut virtual_processors = 0;
+    let mut workers = 0;
     for task in tasks {
         let tid = task.to_str().and_then(|name| name.parse().ok());
         let folder = Path::new(TASKS).join(task);
@@ -112,12 +112,12 @@ fn is_deserted(process: u32) -> bool {
             return false;
         }
         match file::text(folder.join("comm")) {
-            Ok(name) if name.starts_with("nanos-vp-") => virtual_processors += 1,
+            Ok(name) if name.starts_with("nanos-w-") => workers += 1,
             Ok(name) if name.trim_end() == "nanos-watch" => {}
             _ => return false,
         }
     }
-    virtual_processors <= engine::virtual_processors().len()
+    workers <= engine::workers().len()
 }
 
 /// True when the thread with this folder is a zombie, or is no more.

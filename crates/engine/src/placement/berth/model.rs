@@ -1,4 +1,4 @@
-//! Models of a virtual processor that is put somewhere while it runs, on the shipped type.
+//! Models of a worker that is put somewhere while it runs, on the shipped type.
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib berth::model`. Beside
 //! them stand models with planted bugs, which loom must find.
 
@@ -20,7 +20,7 @@ const BOUND: u32 = 3;
 const BERTH: &str = "src/placement/berth.rs";
 const MOVED: &str = "it is not where it is bound";
 
-/// A virtual processor, its mask, and its bed. The kernel binds under a lock.
+/// A worker, its mask, and its bed. The kernel binds under a lock.
 struct Model {
     berth: Berth,
     mask: Mutex<u32>,
@@ -109,7 +109,7 @@ impl Model {
     }
 }
 
-/// Runs `other` on a thread of its own beside `own`: one of the two is the virtual processor's.
+/// Runs `other` on a thread of its own beside `own`: one of the two is the worker's.
 fn beside(
     model: &Arc<Model>,
     other: impl FnOnce(&Model) + Send + 'static,
@@ -126,11 +126,11 @@ fn beside(
 /// It wakes, runs, and makes children, while it is woken.
 fn lives(how: Waker) {
     let model = Model::free();
-    let runs = |vp: &Model| {
-        vp.runs();
-        vp.start_a_child();
+    let runs = |worker: &Model| {
+        worker.runs();
+        worker.start_a_child();
     };
-    beside(&model, runs, |vp| vp.wake(how));
+    beside(&model, runs, |worker| worker.wake(how));
     assert_eq!(model.mask(), PROGRAMS, "it runs where it was put");
     model.start_a_child();
 }
@@ -168,16 +168,16 @@ fn is_born(put: impl FnOnce(&Model) + Send + 'static) {
 
 #[test]
 fn what_it_starts_before_its_creator_has_put_it_has_the_programs_mask() {
-    explore(|| is_born(|vp| vp.berth.put_first(|| vp.take(HOME))));
-    explore(|| is_born(|vp| vp.berth.free_first(|| vp.take(PROGRAMS))));
+    explore(|| is_born(|worker| worker.berth.put_first(|| worker.take(HOME))));
+    explore(|| is_born(|worker| worker.berth.free_first(|| worker.take(PROGRAMS))));
 }
 
 #[test]
 fn a_creator_that_says_so_first_is_caught() {
     is_refuted("a_creator_that_says_so_first_is_caught", "the child has another mask", || {
-        is_born(|vp| {
-            vp.berth.put_first(|| {});
-            vp.take(HOME);
+        is_born(|worker| {
+            worker.berth.put_first(|| {});
+            worker.take(HOME);
         });
     });
 }
@@ -192,29 +192,29 @@ fn bound(other: fn(&Model), bind: impl FnOnce(&Model)) {
     assert_eq!(model.mask(), BOUND, "{MOVED}");
 }
 
-fn bind(vp: &Model) {
-    vp.berth.bind(|| vp.take(BOUND));
+fn bind(worker: &Model) {
+    worker.berth.bind(|| worker.take(BOUND));
 }
 
 /// The planted one binds it first, and then says so.
-fn bind_at_once(vp: &Model) {
-    vp.take(BOUND);
-    vp.berth.bind(|| {});
+fn bind_at_once(worker: &Model) {
+    worker.take(BOUND);
+    worker.berth.bind(|| {});
 }
 
-fn take_back(vp: &Model) {
-    vp.berth.take_back(|| vp.take(PROGRAMS));
+fn take_back(worker: &Model) {
+    worker.berth.take_back(|| worker.take(PROGRAMS));
 }
 
-fn pass_by(vp: &Model) {
-    vp.berth.pass_by(|| {
-        vp.take(HOME);
-        vp.take(PROGRAMS);
+fn pass_by(worker: &Model) {
+    worker.berth.pass_by(|| {
+        worker.take(HOME);
+        worker.take(PROGRAMS);
     });
 }
 
-fn hold(vp: &Model) {
-    drop(vp.berth.hold(|| vp.take(PROGRAMS)));
+fn hold(worker: &Model) {
+    drop(worker.berth.hold(|| worker.take(PROGRAMS)));
 }
 
 #[test]
@@ -240,14 +240,14 @@ fn who_is_bound_while_it_is_taken_back_or_starts_something_stays_where_it_is_bou
     explore(|| bound(hold, bind));
 }
 
-/// What it starts while it is unbound has the mask of the program, if the virtual processor does
+/// What it starts while it is unbound has the mask of the program, if the worker does
 /// not know that it is bound; who knows takes that mask itself.
 fn is_unbound(unbind: fn(&Model)) {
     let model = Model::free();
     bind(&model);
-    beside(&model, unbind, |vp| {
-        if !vp.berth.is_bound() {
-            vp.start_a_child();
+    beside(&model, unbind, |worker| {
+        if !worker.berth.is_bound() {
+            worker.start_a_child();
         }
     });
     assert_eq!(model.mask(), PROGRAMS);
@@ -255,7 +255,7 @@ fn is_unbound(unbind: fn(&Model)) {
 
 #[test]
 fn what_it_starts_while_it_is_unbound_has_the_programs_mask() {
-    explore(|| is_unbound(|vp| vp.berth.unbind(|| vp.take(PROGRAMS))));
+    explore(|| is_unbound(|worker| worker.berth.unbind(|| worker.take(PROGRAMS))));
 }
 
 #[test]
@@ -264,9 +264,9 @@ fn who_says_that_it_is_unbound_too_early_is_caught() {
         "who_says_that_it_is_unbound_too_early_is_caught",
         "the child has another mask",
         || {
-            is_unbound(|vp| {
-                vp.berth.unbind(|| {});
-                vp.take(PROGRAMS);
+            is_unbound(|worker| {
+                worker.berth.unbind(|| {});
+                worker.take(PROGRAMS);
             });
         },
     );

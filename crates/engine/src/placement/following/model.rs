@@ -13,7 +13,7 @@ use platform::model::{explore, is_refuted};
 const FIRST: u32 = 1;
 const SECOND: u32 = 3;
 
-/// A virtual processor: the epoch that it follows, the grant's, and where it is: an epoch's place,
+/// A worker: the epoch that it follows, the grant's, and where it is: an epoch's place,
 /// or none. The kernel binds under a lock.
 struct Model {
     following: Following,
@@ -29,7 +29,7 @@ impl Model {
         }
     }
 
-    /// As who sees the manager die; the planted one tells the virtual processor first.
+    /// As who sees the manager die; the planted one tells the worker first.
     fn let_go(&self, last: bool) {
         let put = || *self.place.lock().unwrap() = NONE;
         if last {
@@ -41,7 +41,7 @@ impl Model {
     }
 }
 
-/// A virtual processor looks twice while another thread lets it go because of what comes: another
+/// A worker looks twice while another thread lets it go because of what comes: another
 /// grant, or that the manager is gone. At the next look it is where that says.
 fn followed(comes: u32, last: bool) {
     let model = Arc::new(Model {
@@ -106,7 +106,7 @@ impl Mark for ReadFirst {
     }
 }
 
-/// Two threads that wait find the same squeezed virtual processor, which comes to a safe point at
+/// Two threads that wait find the same squeezed worker, which comes to a safe point at
 /// the same time: one of them helps, and at its next safe point the helped one is in its own place
 /// again.
 fn helped(mark: impl Mark) {
@@ -122,19 +122,19 @@ fn helped(mark: impl Mark) {
     let helpers = HELPERS.map(|processor| {
         let model = Arc::clone(&model);
         thread::spawn(move || {
-            let (vp, mark, helps) = &*model;
+            let (worker, mark, helps) = &*model;
             if mark.take(FIRST) {
-                vp.following.put_elsewhere(|| *vp.place.lock().unwrap() = processor);
+                worker.following.put_elsewhere(|| *worker.place.lock().unwrap() = processor);
                 helps.fetch_add(1, Relaxed);
             }
         })
     });
-    let (vp, _, helps) = &*model;
-    vp.look();
+    let (worker, _, helps) = &*model;
+    worker.look();
     helpers.into_iter().for_each(|helper| helper.join().unwrap());
-    assert_eq!(helps.load(Relaxed), 1, "one processor for one squeezed virtual processor");
-    vp.look();
-    assert_eq!(*vp.place.lock().unwrap(), FIRST);
+    assert_eq!(helps.load(Relaxed), 1, "one processor for one squeezed worker");
+    worker.look();
+    assert_eq!(*worker.place.lock().unwrap(), FIRST);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn who_was_squeezed_is_helped_by_one_and_finds_its_place_again() {
 fn a_mark_that_is_read_before_it_is_written_is_caught() {
     is_refuted(
         "a_mark_that_is_read_before_it_is_written_is_caught",
-        "one processor for one squeezed virtual processor",
+        "one processor for one squeezed worker",
         || helped(ReadFirst(AtomicU32::new(NONE))),
     );
 }

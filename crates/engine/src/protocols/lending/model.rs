@@ -1,4 +1,4 @@
-//! Models of groups, on the shipped types: virtual processors that change their master and come
+//! Models of groups, on the shipped types: workers that change their master and come
 //! back, and lending that grows and shrinks.
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib lending::model`. Each
 //! has a twin with a planted bug that loom must find.
@@ -14,24 +14,24 @@ use loom::thread;
 use platform::model::{RACE, explore, is_needed, is_refuted};
 use platform::sync::HandCell;
 
-/// Plays the virtual processor of `slot` for region `number`, which works on `data`. Which thread
+/// Plays the worker of `slot` for region `number`, which works on `data`. Which thread
 /// plays it changes, so that two threads are enough: what it knows is less than a thread of its own
 /// would know.
 fn serve(slot: &Slot<u32>, data: &SharedCell, number: u64) {
-    // SAFETY: - one thread at a time plays the virtual processor.
+    // SAFETY: - one thread at a time plays the worker.
     let Supplied::Work(found, work) = (unsafe { slot.poll(number - 1) }) else {
         panic!("the numbers go on, whoever supplies");
     };
     assert_eq!(found, number, "each descriptor is seen");
     assert_eq!(u64::from(work), number * 10, "descriptors come in the order of the masters");
     data.add_one();
-    // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+    // SAFETY: - this thread plays the worker, and is done with what it polled.
     unsafe { slot.finish(number) };
 }
 
 /// Waits, as the master of a group, for its own descriptor.
 fn await_supply(own: &Slot<u32>) {
-    // SAFETY: - the calling thread is the virtual processor of `own`.
+    // SAFETY: - the calling thread is the worker of `own`.
     while unsafe { own.poll(0) } == Supplied::Nothing {
         thread::yield_now();
     }
@@ -59,42 +59,42 @@ impl SharedCell {
     }
 }
 
-/// The group's master has the virtual processor before the outer master has it again.
+/// The group's master has the worker before the outer master has it again.
 fn take_a_processor_back_from_a_group(group_joins: bool, arrives_in_order: bool) {
     let shared =
         Arc::new((Slot::new(0_u32), Slot::new(0_u32), SharedCell::new(), AtomicU32::new(0)));
     let group_master = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
-            let (slave, own, data, arrived) = &*shared;
+            let (worker, own, data, arrived) = &*shared;
             await_supply(own);
-            // SAFETY: - the group's master is the slave's only one until it arrives.
-            unsafe { slave.supply(10, false) };
+            // SAFETY: - the group's master is the worker's only one until it arrives.
+            unsafe { worker.supply(10, false) };
             if group_joins {
-                serve(slave, data, 1);
-                assert!(slave.is_joined());
+                serve(worker, data, 1);
+                assert!(worker.is_joined());
             }
             if arrives_in_order {
-                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // SAFETY: - this thread plays the worker, and is done with what it
                 // polled.
                 unsafe { own.finish(1) };
             } else {
                 arrived.store(1, Relaxed);
             }
             if !group_joins {
-                serve(slave, data, 1);
+                serve(worker, data, 1);
             }
         })
     };
-    let (slave, group, data, arrived) = &*shared;
+    let (worker, group, data, arrived) = &*shared;
     // SAFETY: - one outer master.
     unsafe { group.supply(1, false) };
     while !(group.is_joined() || arrived.load(Relaxed) == 1) {
         thread::yield_now();
     }
     // SAFETY: - the group has arrived; the planted twins break that on purpose.
-    unsafe { slave.supply(20, false) };
-    serve(slave, data, 2);
+    unsafe { worker.supply(20, false) };
+    serve(worker, data, 2);
     assert_eq!(data.get(), 2);
     group_master.join().unwrap();
 }
@@ -105,8 +105,8 @@ fn a_processor_comes_back_from_a_group_with_its_numbers_in_order() {
 }
 
 #[test]
-fn a_group_master_that_arrives_before_its_slave_is_caught() {
-    is_refuted("a_group_master_that_arrives_before_its_slave_is_caught", RACE, || {
+fn a_group_master_that_arrives_before_its_worker_is_caught() {
+    is_refuted("a_group_master_that_arrives_before_its_worker_is_caught", RACE, || {
         take_a_processor_back_from_a_group(false, true);
     });
 }
@@ -118,33 +118,33 @@ fn an_arrival_without_release_is_caught() {
     });
 }
 
-/// The outer master used the virtual processor before it gave it to the group.
+/// The outer master used the worker before it gave it to the group.
 fn give_a_used_processor_to_a_group(outer_joins: bool) {
     let shared = Arc::new((Slot::new(0_u32), Slot::new(0_u32), SharedCell::new()));
     let group_master = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
-            let (slave, own, data) = &*shared;
+            let (worker, own, data) = &*shared;
             await_supply(own);
-            // SAFETY: - the outer master gave the slave away.
-            unsafe { slave.supply(20, false) };
-            serve(slave, data, 2);
+            // SAFETY: - the outer master gave the worker away.
+            unsafe { worker.supply(20, false) };
+            serve(worker, data, 2);
             assert_eq!(data.get(), 2);
-            // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+            // SAFETY: - this thread plays the worker, and is done with what it polled.
             unsafe { own.finish(1) };
         })
     };
-    let (slave, group, data) = &*shared;
-    // SAFETY: - the outer master is the slave's only one until it supplies the group.
-    unsafe { slave.supply(10, false) };
+    let (worker, group, data) = &*shared;
+    // SAFETY: - the outer master is the worker's only one until it supplies the group.
+    unsafe { worker.supply(10, false) };
     if outer_joins {
-        serve(slave, data, 1);
-        assert!(slave.is_joined());
+        serve(worker, data, 1);
+        assert!(worker.is_joined());
     }
     // SAFETY: - one outer master.
     unsafe { group.supply(1, false) };
     if !outer_joins {
-        serve(slave, data, 1);
+        serve(worker, data, 1);
     }
     while !group.is_joined() {
         thread::yield_now();

@@ -42,29 +42,29 @@ impl Open {
         ticket
     }
 
-    /// Runs one work as the virtual processor, which may sleep before.
+    /// Runs one work as the worker, which may sleep before.
     fn run(&self, ticket: u64, copies_first: bool) {
         if !copies_first {
             // Planted: the slot is given free before the work in it was copied.
-            // SAFETY: - this thread plays the virtual processor, and is done with what it polled
+            // SAFETY: - this thread plays the worker, and is done with what it polled
             // (but for the twin).
             unsafe { self.ring.finish(ticket) };
         }
         let mut found = None;
         self.idle.sleep_until(|| {
-            // SAFETY: - this thread is the virtual processor.
+            // SAFETY: - this thread is the worker.
             found = unsafe { self.ring.poll(ticket) };
             Look::from(found.is_some())
         });
         let work = found.unwrap();
         assert_eq!(self.ran.fetch_or(work, Relaxed) & work, 0, "a work ran twice");
-        // SAFETY: - this thread plays the virtual processor, and is done with what it polled (but
+        // SAFETY: - this thread plays the worker, and is done with what it polled (but
         // for the twin).
         unsafe { self.ring.finish(ticket) };
     }
 }
 
-/// Two masters offer one work each to a virtual processor that may sleep, and join apart.
+/// Two masters offer one work each to a worker that may sleep, and join apart.
 #[test]
 fn works_of_two_masters_run_once_each_and_are_joined_apart() {
     explore(|| {
@@ -89,14 +89,14 @@ fn works_of_two_masters_run_once_each_and_are_joined_apart() {
 /// Three works in a ring of two slots: the third has to wait for credit.
 fn three_works_in_a_ring_of_two(copies_first: bool) {
     let open = Open::new();
-    let vp = {
+    let worker = {
         let open = Arc::clone(&open);
         thread::spawn(move || (0..3).for_each(|ticket| open.run(ticket, copies_first)))
     };
     for (work, ticket) in [(0b1, 0), (0b10, 1), (0b100, 2)] {
         assert_eq!(open.offer(work), ticket);
     }
-    vp.join().unwrap();
+    worker.join().unwrap();
     assert!((0..3).all(|ticket| open.ring.is_done(ticket)));
 }
 
@@ -239,10 +239,10 @@ fn join_through_a_leader(leader_waits: bool) {
     impl Shared {
         fn work_and_arrive(&self, me: usize, gather: impl FnOnce()) {
             self.wrote[me].store(1, Relaxed);
-            // SAFETY: - this is the line's virtual processor, which has not arrived.
+            // SAFETY: - this is the line's worker, which has not arrived.
             unsafe { self.lines[me].put(10 + me as u64) };
             gather();
-            // SAFETY: - this thread plays the line\'s virtual processor.
+            // SAFETY: - this thread plays the line\'s worker.
             unsafe { self.lines[me].arrive() };
             self.points[me].notify_all();
         }
@@ -307,22 +307,22 @@ fn a_leader_that_does_not_wait_for_its_flock_is_caught() {
     );
 }
 
-/// A virtual processor takes part in a region of another master between two of this one's.
+/// A worker takes part in a region of another master between two of this one's.
 fn a_region_elsewhere_between_two(looks_again: bool) {
     let line = Arc::new(Arrival::<u64>::new());
     let go = Arc::new((AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false)));
     let stale = LastSeen::of(&line);
-    let vp = {
+    let worker = {
         let (line, go) = (Arc::clone(&line), Arc::clone(&go));
         thread::spawn(move || {
-            // SAFETY: - this thread plays the line\'s virtual processor.
+            // SAFETY: - this thread plays the line\'s worker.
             unsafe { line.arrive() }; // elsewhere
             go.0.store(true, Release); // the other master joined it, and gave it back
             while !go.1.load(Acquire) {
                 thread::yield_now();
             }
             go.2.store(true, Relaxed);
-            // SAFETY: - this thread plays the line\'s virtual processor.
+            // SAFETY: - this thread plays the line\'s worker.
             unsafe { line.arrive() }; // here
         })
     };
@@ -335,7 +335,7 @@ fn a_region_elsewhere_between_two(looks_again: bool) {
         thread::yield_now();
     }
     assert!(go.2.load(Relaxed), "an arrival elsewhere was taken for one here");
-    vp.join().unwrap();
+    worker.join().unwrap();
 }
 
 #[test]
@@ -352,17 +352,17 @@ fn a_last_seen_value_from_before_regions_elsewhere_is_caught() {
     );
 }
 
-/// The cargo of two regions is used where it stands, by master and virtual processor at once, and
+/// The cargo of two regions is used where it stands, by master and worker at once, and
 /// taken out by the master afterwards. `waits` false: planted, the master takes it out and supplies
 /// anew before the join.
 fn cargo_is_shared(waits: bool) {
     let slot = Arc::new(Slot::with_room(0_u64, 0_u64));
-    let vp = {
+    let worker = {
         let slot = Arc::clone(&slot);
         thread::spawn(move || {
             for number in 1..=2 {
                 let work = loop {
-                    // SAFETY: - this thread is the virtual processor.
+                    // SAFETY: - this thread is the worker.
                     match unsafe { slot.poll(number - 1) } {
                         Supplied::Work(_, work) => break work,
                         _ => thread::yield_now(),
@@ -370,7 +370,7 @@ fn cargo_is_shared(waits: bool) {
                 };
                 // SAFETY: - polled, and not finished; a `u64` was supplied.
                 assert_eq!(unsafe { slot.with_cargo(|cargo| *cargo) }, work + 1);
-                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // SAFETY: - this thread plays the worker, and is done with what it
                 // polled.
                 unsafe { slot.finish(number) };
             }
@@ -385,7 +385,7 @@ fn cargo_is_shared(waits: bool) {
             thread::yield_now();
         }
     }
-    vp.join().unwrap();
+    worker.join().unwrap();
 }
 
 #[test]
@@ -408,12 +408,12 @@ fn cargo_that_is_replaced_before_the_join_is_caught() {
 /// before the join.
 fn a_result_rides_home(waits: bool) {
     let slot = Arc::new(Slot::new(0_u64));
-    let vp = {
+    let worker = {
         let slot = Arc::clone(&slot);
         thread::spawn(move || {
             for number in 1..=2 {
                 let work = loop {
-                    // SAFETY: - this thread is the virtual processor.
+                    // SAFETY: - this thread is the worker.
                     match unsafe { slot.poll(number - 1) } {
                         Supplied::Work(_, work) => break work,
                         _ => thread::yield_now(),
@@ -421,7 +421,7 @@ fn a_result_rides_home(waits: bool) {
                 };
                 // SAFETY: - the descriptor was copied, and is not finished.
                 unsafe { slot.put(work + 1) };
-                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // SAFETY: - this thread plays the worker, and is done with what it
                 // polled.
                 unsafe { slot.finish(number) };
             }
@@ -436,7 +436,7 @@ fn a_result_rides_home(waits: bool) {
         // SAFETY: - joined (but for the twin), and the member puts a `u64`.
         assert_eq!(unsafe { slot.take::<u64>() }, work + 1, "not what the member put");
     }
-    vp.join().unwrap();
+    worker.join().unwrap();
 }
 
 #[test]

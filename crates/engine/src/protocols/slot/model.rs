@@ -17,12 +17,12 @@ use platform::model::{DEADLOCK, RACE, explore, is_needed, is_refuted};
 
 fn run_two_regions(master_waits_for_join: bool) {
     let slot = Arc::new(Slot::new(0_u32));
-    let slave = {
+    let worker = {
         let slot = Arc::clone(&slot);
         thread::spawn(move || {
             for number in 1..=2 {
                 let work = loop {
-                    // SAFETY: - this thread is the virtual processor.
+                    // SAFETY: - this thread is the worker.
                     match unsafe { slot.poll(number - 1) } {
                         Supplied::Work(found, work) => {
                             assert_eq!(found, number, "a descriptor was overwritten");
@@ -33,7 +33,7 @@ fn run_two_regions(master_waits_for_join: bool) {
                     }
                 };
                 assert_eq!(u64::from(work), number * 10);
-                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // SAFETY: - this thread plays the worker, and is done with what it
                 // polled.
                 unsafe { slot.finish(number) };
             }
@@ -46,7 +46,7 @@ fn run_two_regions(master_waits_for_join: bool) {
             thread::yield_now();
         }
     }
-    slave.join().unwrap();
+    worker.join().unwrap();
 }
 
 #[test]
@@ -67,24 +67,24 @@ fn a_master_that_does_not_wait_for_the_join_is_caught() {
     });
 }
 
-/// Regions whose second part master and slave contend for: each part is run once, by one of them,
-/// and what it wrote is seen after the join. The planted slave forgets to claim: it reads the
+/// Regions whose second part master and worker contend for: each part is run once, by one of them,
+/// and what it wrote is seen after the join. The planted worker forgets to claim: it reads the
 /// descriptor as if it could not be taken back.
-fn contend_for_a_start(slave_claims: bool) {
+fn contend_for_a_start(worker_claims: bool) {
     const REGIONS: u32 = 3;
     let slot = Arc::new(Slot::new(0_u32));
     let ran: Arc<Vec<AtomicU64>> = Arc::new((0..=REGIONS).map(|_| AtomicU64::new(0)).collect());
-    let slave = {
+    let worker = {
         let (slot, ran) = (Arc::clone(&slot), Arc::clone(&ran));
         thread::spawn(move || {
             let mut last = 0;
             while last < u64::from(REGIONS) {
-                // SAFETY: - this thread is the virtual processor.
+                // SAFETY: - this thread is the worker.
                 match unsafe { slot.poll(last) } {
                     Supplied::Work(number, work) => {
                         assert_eq!(u64::from(work), number);
                         ran[number as usize].fetch_add(1, Relaxed);
-                        // SAFETY: - this thread plays the virtual processor, and is done with what
+                        // SAFETY: - this thread plays the worker, and is done with what
                         // it polled.
                         unsafe { slot.finish(number) };
                         last = number;
@@ -98,7 +98,7 @@ fn contend_for_a_start(slave_claims: bool) {
     for number in 1..=REGIONS {
         // SAFETY: - one master; the last region is joined or taken back, unless the twin's plain
         //           supply is taken back against the contract.
-        unsafe { slot.supply(number, slave_claims) };
+        unsafe { slot.supply(number, worker_claims) };
         // SAFETY: - as above.
         if unsafe { slot.take_back() } {
             ran[number as usize].fetch_add(1, Relaxed);
@@ -109,7 +109,7 @@ fn contend_for_a_start(slave_claims: bool) {
         }
         assert_eq!(ran[number as usize].load(Relaxed), 1, "run twice, or not seen");
     }
-    slave.join().unwrap();
+    worker.join().unwrap();
     assert!(ran[1..].iter().all(|times| times.load(Relaxed) == 1));
 }
 
@@ -126,8 +126,8 @@ fn each_ordering_of_a_recoverable_supply_is_needed() {
 }
 
 #[test]
-fn a_slave_that_starts_without_claiming_is_caught() {
-    is_refuted("a_slave_that_starts_without_claiming_is_caught", RACE, || {
+fn a_worker_that_starts_without_claiming_is_caught() {
+    is_refuted("a_worker_that_starts_without_claiming_is_caught", RACE, || {
         contend_for_a_start(false)
     });
 }
@@ -195,15 +195,15 @@ fn each_fence_of_a_wait_point_and_the_order_of_its_epochs_are_needed() {
     );
 }
 
-fn supply_to_a_sleeping_slave(with_fence: bool) {
+fn supply_to_a_sleeping_worker(with_fence: bool) {
     let shared = Arc::new((Slot::new(0_u32), WaitPoint::new(), WaitPoint::new()));
-    let slave = {
+    let worker = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
             let (slot, idle, join) = &*shared;
-            // SAFETY: - this thread is the virtual processor.
+            // SAFETY: - this thread is the worker.
             idle.sleep_until(|| Look::from(unsafe { slot.poll(0) } == Supplied::Work(1, 7)));
-            // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+            // SAFETY: - this thread plays the worker, and is done with what it polled.
             unsafe { slot.finish(1) };
             if with_fence {
                 join.notify_all();
@@ -220,18 +220,18 @@ fn supply_to_a_sleeping_slave(with_fence: bool) {
         idle.wake_sleepers();
     }
     join.sleep_until(|| slot.is_joined().into());
-    slave.join().unwrap();
+    worker.join().unwrap();
 }
 
 #[test]
 fn fork_and_join_wake_both_sides() {
-    explore(|| supply_to_a_sleeping_slave(true));
+    explore(|| supply_to_a_sleeping_worker(true));
 }
 
 #[test]
 fn an_arrival_without_its_fence_leaves_the_master_asleep() {
     is_refuted("an_arrival_without_its_fence_leaves_the_master_asleep", DEADLOCK, || {
-        supply_to_a_sleeping_slave(false)
+        supply_to_a_sleeping_worker(false)
     });
 }
 

@@ -1,4 +1,4 @@
-//! A model of a program whose request falls and rises: a virtual processor that falls asleep lowers
+//! A model of a program whose request falls and rises: a worker that falls asleep lowers
 //! it while its master forks. On the shipped types: wishes and sleeper.
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib wishes::model`. Each
 //! has a twin with a planted bug that loom must find.
@@ -55,7 +55,7 @@ impl Asks for Told {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// A virtual processor that lowered and then found work does not rise.
+    /// A worker that lowered and then found work does not rise.
     StaysDown,
     /// It lowers when it has looked for the last time, behind the mark by which its master sees
     /// that it sleeps.
@@ -127,7 +127,7 @@ impl Model {
         }
     }
 
-    /// As `Vp::sleep`.
+    /// As `Worker::sleep`.
     fn wait_for_work(&self) {
         let mut is_told = false;
         let look = || {
@@ -149,7 +149,7 @@ impl Model {
     }
 }
 
-/// A virtual processor has nothing to do, while its master forks: the region has what the program
+/// A worker has nothing to do, while its master forks: the region has what the program
 /// wants when both are in it.
 fn region_while_it_falls(lease: Lease, planted: Planted) {
     let told = Told { requested: AtomicU32::new(0), released: AtomicBool::new(false) };
@@ -165,14 +165,14 @@ fn region_while_it_falls(lease: Lease, planted: Planted) {
     // The sleeper's wake wants it for ever.
     let model: &'static Model = Box::leak(Box::new(model));
     model.wishes.ask(&model.told, WANTED as usize);
-    let vp = thread::spawn(move || model.wait_for_work());
+    let worker = thread::spawn(move || model.wait_for_work());
     model.rise();
     model.supplied.store(true, Release);
     membarrier::light();
     if model.bed.may_sleep() {
         wake(&[&model.bed], Preparation::only(|()| {}));
     }
-    vp.join().unwrap();
+    worker.join().unwrap();
     assert!(!model.wishes.are_down(), "{DOWN}");
     assert_eq!(model.told.requested.load(Relaxed), WANTED, "the request stays down");
     assert!(!model.told.released.load(Relaxed), "a processor stays given back");
@@ -211,7 +211,7 @@ fn who_is_about_to_sleep_needs_its_fence_before_it_lowers() {
     );
 }
 
-/// A virtual processor lowers while the master rises after an earlier fall: what was said last is
+/// A worker lowers while the master rises after an earlier fall: what was said last is
 /// what the state says.
 fn fall_and_rise(planted: Planted) {
     let model = Arc::new(Model {
@@ -223,12 +223,12 @@ fn fall_and_rise(planted: Planted) {
         planted,
     });
     model.wishes.ask(&model.told, WANTED as usize);
-    let vp = {
+    let worker = {
         let model = Arc::clone(&model);
         thread::spawn(move || model.lower())
     };
     model.rise();
-    vp.join().unwrap();
+    worker.join().unwrap();
     let expected = if model.wishes.are_down() { 1 } else { WANTED };
     assert_eq!(model.told.requested.load(Relaxed), expected, "nobody will ever ask again");
 }

@@ -1,16 +1,16 @@
-//! How the open constructs of an overlap reach its slaves, and how these report: rings of the
+//! How the open constructs of an overlap reach its workers, and how these report: rings of the
 //! engine's own lines.
 //!
 //! # Protocol
 //! Constructs are numbered 0, 1, 2, ...; number n has place n % [`OPEN`].
-//! 1. `supply` (leader): by lines, writes place n of each slave's ring of [`Slot`]s; by broadcast,
+//! 1. `supply` (leader): by lines, writes place n of each worker's ring of [`Slot`]s; by broadcast,
 //!    publishes work n + 1 in the [`Ring`].
 //! 2. `look` (follower): takes the numbers in turn. By lines it polls the place of the next number
 //!    and no other.
 //! 3. `arrive` (follower): finishes the line, or adds one to its [`Arrival`].
 //! 4. `has_arrived` (leader), about the oldest construct that it has not recorded: the line of that
 //!    place is done, or the arrivals passed the last one recorded. `record_oldest` adds one: a
-//!    slave may be further by then, with younger ones.
+//!    worker may be further by then, with younger ones.
 //!
 //! # Invariants
 //! Q1  At most [`OPEN`] constructs are supplied and not recorded, so place n is free when n is
@@ -35,7 +35,7 @@ pub(crate) const OPEN: usize = 4;
 #[cfg(loom)]
 pub(crate) const OPEN: usize = 2;
 
-/// What a slave has to do: a work and its data, as words.
+/// What a worker has to do: a work and its data, as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part([Word; 2]);
 
@@ -66,20 +66,20 @@ pub(crate) struct Constructs(Supply);
 
 #[derive(Debug)]
 enum Supply {
-    /// A ring of lines for each slave (LWD).
+    /// A ring of lines for each worker (LWD).
     Lines(Box<[[Slot<Part>; OPEN]]>),
-    /// One ring for all (GWD), and an arrival line for each slave.
+    /// One ring for all (GWD), and an arrival line for each worker.
     Ring(Box<Ring<2, OPEN>>, Box<[Arrival<()>]>),
 }
 
 impl Constructs {
-    /// For `slaves`, by broadcast or by lines.
-    pub(crate) fn new(slaves: usize, is_global: bool) -> Self {
+    /// For `workers`, by broadcast or by lines.
+    pub(crate) fn new(workers: usize, is_global: bool) -> Self {
         Self(if is_global {
-            Supply::Ring(Box::default(), (0..slaves).map(|_| Arrival::new()).collect())
+            Supply::Ring(Box::default(), (0..workers).map(|_| Arrival::new()).collect())
         } else {
             Supply::Lines(
-                (0..slaves).map(|_| std::array::from_fn(|_| Slot::new(Part::END))).collect(),
+                (0..workers).map(|_| std::array::from_fn(|_| Slot::new(Part::END))).collect(),
             )
         })
     }
@@ -100,26 +100,26 @@ pub(crate) struct Leader {
     /// The number of the next construct, and of the oldest that is not recorded.
     next: u64,
     oldest: u64,
-    slaves: usize,
-    /// By broadcast: the last arrival of each slave that was recorded (PJV).
+    workers: usize,
+    /// By broadcast: the last arrival of each worker that was recorded (PJV).
     last: Vec<LastSeen>,
 }
 
 impl Leader {
     /// The leader of `constructs`, of which none has been supplied.
     pub(crate) fn new(constructs: &Constructs) -> Self {
-        let (slaves, last) = match &constructs.0 {
+        let (workers, last) = match &constructs.0 {
             Supply::Lines(lines) => (lines.len(), Vec::new()),
             Supply::Ring(_, arrivals) => {
                 (arrivals.len(), arrivals.iter().map(LastSeen::of).collect())
             }
         };
-        Self { next: 0, oldest: 0, slaves, last }
+        Self { next: 0, oldest: 0, workers, last }
     }
 
     /// How many follow.
-    pub(crate) fn slaves(&self) -> usize {
-        self.slaves
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
     }
 
     /// The number of the oldest construct that is not recorded, or of the next.
@@ -133,7 +133,7 @@ impl Leader {
     /// # Safety
     /// - Fewer than [`OPEN`] are supplied and not recorded (Q1); `constructs` are those of this
     ///   leader, their only one.
-    /// - Each slave may run the part once; what it points to lives until it is recorded.
+    /// - Each worker may run the part once; what it points to lives until it is recorded.
     pub(crate) unsafe fn supply(&mut self, constructs: &Constructs, part: Part) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -149,47 +149,47 @@ impl Leader {
         number
     }
 
-    /// Step 4: true when `slave` is done with the oldest construct.
+    /// Step 4: true when `worker` is done with the oldest construct.
     #[inline]
-    pub(crate) fn has_arrived(&self, constructs: &Constructs, slave: usize) -> bool {
+    pub(crate) fn has_arrived(&self, constructs: &Constructs, worker: usize) -> bool {
         match &constructs.0 {
-            Supply::Lines(lines) => lines[slave][place(self.oldest)].is_done(in_line(self.oldest)),
-            Supply::Ring(_, arrivals) => self.last[slave].is_passed(&arrivals[slave]),
+            Supply::Lines(lines) => lines[worker][place(self.oldest)].is_done(in_line(self.oldest)),
+            Supply::Ring(_, arrivals) => self.last[worker].is_passed(&arrivals[worker]),
         }
     }
 
-    /// Records the oldest construct, which all slaves are done with ([`Self::has_arrived`]).
+    /// Records the oldest construct, which all workers are done with ([`Self::has_arrived`]).
     pub(crate) fn record_oldest(&mut self) {
         self.last.iter().for_each(LastSeen::record_one);
         self.oldest += 1;
     }
 }
 
-/// A slave's side.
+/// A worker's side.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    slave: usize,
+    worker: usize,
     /// The number of the next construct.
     next: u64,
     ring: ring::Follower,
 }
 
 impl Follower {
-    /// Slave `slave`, before the first construct.
-    pub(crate) fn new(slave: usize) -> Self {
-        Self { slave, next: 0, ring: ring::Follower::new(1) }
+    /// Worker `worker`, before the first construct.
+    pub(crate) fn new(worker: usize) -> Self {
+        Self { worker, next: 0, ring: ring::Follower::new(1) }
     }
 
     /// Step 2: the next construct, if it is there. Cost when it is not: one load.
     ///
     /// # Safety
-    /// - The caller is the slave of these constructs, and has arrived from what it found last.
+    /// - The caller is the worker of these constructs, and has arrived from what it found last.
     #[inline]
     pub(crate) unsafe fn look(&mut self, constructs: &Constructs) -> Option<Part> {
         let part = match &constructs.0 {
             Supply::Lines(lines) => {
-                let line = &lines[self.slave][place(self.next)];
-                // SAFETY: - this is the line's slave, which finished the number before (caller's
+                let line = &lines[self.worker][place(self.next)];
+                // SAFETY: - this is the line's worker, which finished the number before (caller's
                 // contract).
                 match unsafe { line.poll(in_line(self.next) - 1) } {
                     Supplied::Work(_, part) => part,
@@ -212,10 +212,10 @@ impl Follower {
         match &constructs.0 {
             // SAFETY: - caller's contract.
             Supply::Lines(lines) => unsafe {
-                lines[self.slave][place(number)].finish(in_line(number))
+                lines[self.worker][place(number)].finish(in_line(number))
             },
             // SAFETY: - caller's contract.
-            Supply::Ring(_, arrivals) => unsafe { arrivals[self.slave].arrive() },
+            Supply::Ring(_, arrivals) => unsafe { arrivals[self.worker].arrive() },
         }
     }
 }

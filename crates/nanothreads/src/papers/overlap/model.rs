@@ -16,11 +16,11 @@ use std::ptr;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// A slave arrives before it has done its part.
+    /// A worker arrives before it has done its part.
     EarlyArrival,
     /// The master supplies a place again that it has not recorded.
     FullRing,
-    /// The master takes the slave's last arrival for that of the oldest construct.
+    /// The master takes the worker's last arrival for that of the oldest construct.
     Skipped,
 }
 
@@ -28,7 +28,7 @@ struct Shared {
     constructs: Constructs,
     news: WaitPoint,
     arrivals: WaitPoint,
-    /// What the slave's part of each construct wrote: plain but for the type.
+    /// What the worker's part of each construct wrote: plain but for the type.
     wrote: [AtomicU64; 4],
 }
 
@@ -41,7 +41,7 @@ fn part(number: usize) -> Part {
     Part::new(nothing, ptr::without_provenance(number + 1))
 }
 
-/// One slave, `total` constructs, of which two may be open; both sides may sleep.
+/// One worker, `total` constructs, of which two may be open; both sides may sleep.
 fn overlap(is_global: bool, total: usize, planted: Planted) {
     assert_eq!(OPEN, 2);
     let shared = Arc::new(Shared {
@@ -51,14 +51,14 @@ fn overlap(is_global: bool, total: usize, planted: Planted) {
         wrote: std::array::from_fn(|_| AtomicU64::new(0)),
     });
     let mut leader = Leader::new(&shared.constructs);
-    let slave = {
+    let worker = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
             let mut follower = Follower::new(0);
             for number in 0..total {
                 let mut found = None;
                 shared.news.sleep_until(|| {
-                    // SAFETY: - this thread is the slave, which has arrived from what it found
+                    // SAFETY: - this thread is the worker, which has arrived from what it found
                     // before.
                     found = unsafe { follower.look(&shared.constructs) };
                     Look::from(found.is_some())
@@ -71,7 +71,7 @@ fn overlap(is_global: bool, total: usize, planted: Planted) {
                     shared.wrote[number].store(1, Relaxed);
                 } else {
                     shared.wrote[number].store(1, Relaxed);
-                    // SAFETY: - this thread is the slave, and is done with what it found.
+                    // SAFETY: - this thread is the worker, and is done with what it found.
                     unsafe { follower.arrive(&shared.constructs) };
                 }
                 shared.arrivals.notify_all();
@@ -102,7 +102,7 @@ fn overlap(is_global: bool, total: usize, planted: Planted) {
     while (leader.oldest() as usize) < total {
         complete(&mut leader);
     }
-    slave.join().unwrap();
+    worker.join().unwrap();
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn an_entry_that_is_published_over_an_open_construct_is_caught() {
 }
 
 #[test]
-fn a_slave_that_arrives_before_it_is_done_is_caught_on_lines() {
+fn a_worker_that_arrives_before_it_is_done_is_caught_on_lines() {
     is_refuted(
-        "a_slave_that_arrives_before_it_is_done_is_caught_on_lines",
+        "a_worker_that_arrives_before_it_is_done_is_caught_on_lines",
         "joined before it was done",
         || {
             overlap(false, 2, Planted::EarlyArrival);
@@ -186,9 +186,9 @@ fn a_slave_that_arrives_before_it_is_done_is_caught_on_lines() {
 }
 
 #[test]
-fn a_slave_that_arrives_before_it_is_done_is_caught_on_the_ring() {
+fn a_worker_that_arrives_before_it_is_done_is_caught_on_the_ring() {
     is_refuted(
-        "a_slave_that_arrives_before_it_is_done_is_caught_on_the_ring",
+        "a_worker_that_arrives_before_it_is_done_is_caught_on_the_ring",
         "joined before it was done",
         || {
             overlap(true, 2, Planted::EarlyArrival);

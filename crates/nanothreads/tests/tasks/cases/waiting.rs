@@ -35,7 +35,7 @@ fn an_rc_and_a_thread_local_borrow_survive_suspensions() {
                     assert_eq!(
                         thread::current().id(),
                         home,
-                        "a started nano-thread stays on its virtual processor"
+                        "a started nano-thread stays on its worker"
                     );
                     assert!(Rc::ptr_eq(&shared, &SHARED.with(Rc::clone)));
                 }

@@ -1,4 +1,4 @@
-//! A virtual processor (VP): one kernel thread that runs what its master supplies.
+//! A worker: one kernel thread that runs what its master supplies.
 //!
 //! Created at first use, asleep when it has nothing to do, never destroyed by a change of team
 //! size. Its memory is leaked on purpose: a master may look at it after the process began to exit.
@@ -26,7 +26,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::thread;
 
-/// Stack of a virtual processor unless the configuration says otherwise.
+/// Stack of a worker unless the configuration says otherwise.
 pub(crate) const STACK: usize = 8 << 20;
 
 /// Room for a result on the arrival line: as much as on the supply line.
@@ -35,12 +35,12 @@ type Place = [u64; 6];
 /// See the module head.
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub struct Vp {
-    /// Supply line; master and this VP.
+pub struct Worker {
+    /// Supply line; master and this worker.
     slot: Line,
-    /// Arrival line of works that were broadcast; written by this VP.
+    /// Arrival line of works that were broadcast; written by this worker.
     arrival: Arrival<Place>,
-    /// Where broadcasts come from; touched by this VP alone.
+    /// Where broadcasts come from; touched by this worker alone.
     attachment: CachePadded<UnsafeCell<Option<Attachment>>>,
     /// Supplied by anybody.
     open: OpenRing<Offered>,
@@ -48,12 +48,12 @@ pub struct Vp {
     bed: CachePadded<Sleeper<Rare>>,
 }
 
-// SAFETY: - `attachment` is touched by the VP's own thread alone; all else is `Sync` by itself.
-unsafe impl Sync for Vp {}
+// SAFETY: - `attachment` is touched by the worker's own thread alone; all else is `Sync` by itself.
+unsafe impl Sync for Worker {}
 // SAFETY: - as above: what the attachment refers to may be used and dropped by any thread.
-unsafe impl Send for Vp {}
+unsafe impl Send for Worker {}
 
-/// How far a VP has come in what it polls.
+/// How far a worker has come in what it polls.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
     /// Number of the last descriptor that was seen in the own line.
@@ -65,28 +65,28 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of a VP that has seen nothing.
+    /// Of a worker that has seen nothing.
     pub(crate) const NONE: Self = Self { line: 0, ticket: 0, crowd: 1 };
 }
 
 #[derive(Debug)]
 pub(crate) struct Rare {
-    /// Where the master sleeps when this VP is late.
+    /// Where the master sleeps when this worker is late.
     join: WaitPoint,
-    /// Where others sleep that offered work to this VP.
+    /// Where others sleep that offered work to this worker.
     offers: WaitPoint,
-    /// The ring of `attachment`, to be compared. Writer: this VP.
+    /// The ring of `attachment`, to be compared. Writer: this worker.
     follows: AtomicPtr<TeamRing>,
     station: Station,
     /// What its first thread does; given by the layer that serves, which is above this one.
-    life: fn(&'static Vp),
-    /// The first panic that a part left here ([`Vp::keep_panic`]), and whether there is any.
+    life: fn(&'static Worker),
+    /// The first panic that a part left here ([`Worker::keep_panic`]), and whether there is any.
     panic: FirstPanic,
     has_panicked: AtomicBool,
 }
 
-impl Vp {
-    /// Starts virtual processor `number` on processor `home`; its thread lives `life`.
+impl Worker {
+    /// Starts worker `number` on processor `home`; its thread lives `life`.
     ///
     /// # Errors
     /// The system's, when it refuses a thread.
@@ -94,9 +94,9 @@ impl Vp {
         number: usize,
         stack: usize,
         home: Option<CpuId>,
-        life: fn(&'static Vp),
-    ) -> io::Result<&'static Vp> {
-        let vp: &'static Vp = Box::leak(Box::new(Vp {
+        life: fn(&'static Worker),
+    ) -> io::Result<&'static Worker> {
+        let worker: &'static Worker = Box::leak(Box::new(Worker {
             slot: Line::with_room(IDLE, Captures::NONE),
             arrival: Arrival::new(),
             attachment: CachePadded::new(UnsafeCell::new(None)),
@@ -111,22 +111,22 @@ impl Vp {
                 has_panicked: AtomicBool::new(false),
             })),
         }));
-        match vp.start_first(stack) {
-            Ok(kernel) => vp.station().begin(kernel, home),
+        match worker.start_first(stack) {
+            Ok(kernel) => worker.station().begin(kernel, home),
             Err(error) => {
                 // SAFETY: - the thread that would have used it was not created: we are the only
                 // owner of the leak.
-                drop(unsafe { Box::from_raw(std::ptr::from_ref(vp).cast_mut()) });
+                drop(unsafe { Box::from_raw(std::ptr::from_ref(worker).cast_mut()) });
                 return Err(error);
             }
         }
         // Nobody waits for its end but the thread that takes its place.
-        Ok(vp)
+        Ok(worker)
     }
 
     /// What its thread is called.
     fn name(&self) -> String {
-        format!("nanos-vp-{}", self.number())
+        format!("nanos-w-{}", self.number())
     }
 
     /// Its first kernel thread, with a stack of `stack` bytes.
@@ -136,9 +136,9 @@ impl Vp {
         }
         let _aside = Aside::begin();
         // In a child the standard library's threads may wait for ever: see there.
-        let started = Pthread::start(stack, self, |vp| {
-            platform::pthread::set_name(&vp.name());
-            (vp.rare().life)(vp);
+        let started = Pthread::start(stack, self, |worker| {
+            platform::pthread::set_name(&worker.name());
+            (worker.rare().life)(worker);
             unreachable!("a thread without an heir does not end")
         });
         Ok(Kernel { thread: started?, end: None })
@@ -171,7 +171,8 @@ impl Vp {
         self.rare().join.notify_all();
     }
 
-    /// The part of the work that was broadcast is done, and all that arrive through this VP have.
+    /// The part of the work that was broadcast is done, and all that arrive through this worker
+    /// have.
     ///
     /// # Safety
     /// - As [`Arrival::arrive`].
@@ -185,8 +186,8 @@ impl Vp {
     /// The work that was offered is run.
     ///
     /// # Safety
-    /// - The caller is the VP's thread, or the one that takes its place; that work was the last
-    ///   that [`Vp::look_at_offers`] found.
+    /// - The caller is the worker's thread, or the one that takes its place; that work was the last
+    ///   that [`Worker::look_at_offers`] found.
     pub(crate) unsafe fn finish_offer(&self, progress: &mut Progress) {
         // SAFETY: - caller's contract: polled, and run.
         unsafe { self.open.finish(progress.ticket) };
@@ -209,7 +210,8 @@ impl Vp {
     /// Where captures stand in the line.
     #[inline]
     pub(crate) fn captures(&self) -> *const () {
-        // SAFETY: - nothing is read here; its reader is the master or this VP, while there is work.
+        // SAFETY: - nothing is read here; its reader is the master or this worker, while there is
+        // work.
         unsafe { self.slot.with_cargo(|cargo| cargo.cast()) }
     }
 
@@ -230,7 +232,7 @@ impl Vp {
 
     #[cold]
     fn take_kept(&self) -> Option<Payload> {
-        // ORDERING: Relaxed - this VP has no work now.
+        // ORDERING: Relaxed - this worker has no work now.
         self.rare().has_panicked.store(false, Relaxed);
         self.rare().panic.take()
     }
@@ -238,8 +240,8 @@ impl Vp {
     /// One look at the own line: the number and descriptor of work that is new.
     ///
     /// # Safety
-    /// - The caller is the VP's thread, is done with all that it found before, and holds nothing
-    ///   that [`Vp::attached`] lent it.
+    /// - The caller is the worker's thread, is done with all that it found before, and holds
+    ///   nothing that [`Worker::attached`] lent it.
     #[inline]
     pub(crate) unsafe fn look_at_line(
         &self,
@@ -259,10 +261,10 @@ impl Vp {
         }
     }
 
-    /// One look at the open ring. What is found stays there until [`Vp::finish_offer`].
+    /// One look at the open ring. What is found stays there until [`Worker::finish_offer`].
     ///
     /// # Safety
-    /// - As [`Vp::look_at_line`].
+    /// - As [`Worker::look_at_line`].
     #[inline]
     pub(crate) unsafe fn look_at_offers(&self, progress: &Progress) -> Option<Offered> {
         // SAFETY: - caller's contract: it has finished the tickets before.
@@ -285,19 +287,19 @@ impl Vp {
     /// The next work that is broadcast.
     ///
     /// # Safety
-    /// - As [`Vp::look_at_line`].
+    /// - As [`Worker::look_at_line`].
     #[inline]
     pub(crate) unsafe fn look_at_ring(&self) -> Option<Region> {
-        // SAFETY: - caller's contract: the attachment is touched by the VP's own thread alone, and
-        // nobody holds it.
+        // SAFETY: - caller's contract: the attachment is touched by the worker's own thread alone,
+        // and nobody holds it.
         unsafe { &mut *self.attachment.get() }.as_mut().and_then(Attachment::look)
     }
 
     /// Where the work that was found in the ring came from.
     ///
     /// # Safety
-    /// - The caller is the VP's thread, which has found a work that was broadcast, and does neither
-    ///   look nor run work while it holds this.
+    /// - The caller is the worker's thread, which has found a work that was broadcast, and does
+    ///   neither look nor run work while it holds this.
     pub(crate) unsafe fn attached(&self) -> &Attachment {
         // SAFETY: - caller's contract.
         let attachment = unsafe { &*self.attachment.get() };
@@ -307,7 +309,7 @@ impl Vp {
     /// Takes broadcasts from another ring from now on.
     ///
     /// # Safety
-    /// - On the VP's own thread, as a region's work.
+    /// - On the worker's own thread, as a region's work.
     pub(crate) unsafe fn follow(&self, attachment: Attachment) {
         // ORDERING: Relaxed - masters read it after the join of the attach region.
         self.rare().follows.store(attachment.ring().cast_mut(), Relaxed);
@@ -315,7 +317,7 @@ impl Vp {
         unsafe { *self.attachment.get() = Some(attachment) };
     }
 
-    /// True when the VP takes broadcasts from `ring`. For its master.
+    /// True when the worker takes broadcasts from `ring`. For its master.
     pub(crate) fn follows(&self, ring: *const TeamRing) -> bool {
         // ORDERING: Relaxed - written in a region that this master, or one whose regions it joined,
         // has joined.
@@ -328,10 +330,10 @@ impl Vp {
         &self.arrival
     }
 
-    /// Supplies the next work. The caller then fences once, and wakes the VP if it may sleep.
+    /// Supplies the next work. The caller then fences once, and wakes the worker if it may sleep.
     ///
     /// # Safety
-    /// - The caller is this VP's only master, and its last work is joined.
+    /// - The caller is this worker's only master, and its last work is joined.
     /// - The captures are the work's data if the descriptor says [`CARRIED`], else their address.
     /// - What they point to lives until the join.
     #[inline]
@@ -345,18 +347,18 @@ impl Vp {
         unsafe { self.slot.supply_with(descriptor, captures, recoverable) };
     }
 
-    /// Takes the last supplied work back, if the VP has not begun it: then the master has to run
-    /// it.
+    /// Takes the last supplied work back, if the worker has not begun it: then the master has to
+    /// run it.
     ///
     /// # Safety
-    /// - The caller is this VP's only master, and supplied that work as recoverable.
+    /// - The caller is this worker's only master, and supplied that work as recoverable.
     #[inline]
     pub(crate) unsafe fn take_back(&self) -> bool {
         // SAFETY: - caller's contract.
         unsafe { self.slot.take_back() }
     }
 
-    /// True when the VP may sleep ([`Sleeper::may_sleep`]). For the master.
+    /// True when the worker may sleep ([`Sleeper::may_sleep`]). For the master.
     #[inline]
     pub(crate) fn may_sleep(&self) -> bool {
         self.bed.may_sleep()
@@ -368,13 +370,13 @@ impl Vp {
         self.slot.is_joined()
     }
 
-    /// Where the VP, which calls, sleeps.
+    /// Where the worker, which calls, sleeps.
     pub(crate) fn own_bed(&self) -> &Sleeper<Rare> {
         self.station().note_bed();
         &self.bed
     }
 
-    /// Where the VP sleeps, for a waker that also says where it should wake (D2).
+    /// Where the worker sleeps, for a waker that also says where it should wake (D2).
     pub(crate) fn bed(&'static self) -> &'static Sleeper<Rare> {
         self.station().note_home();
         &self.bed
@@ -388,13 +390,14 @@ impl Vp {
         &self.bed.who
     }
 
-    /// Where the master sleeps when this VP is late.
+    /// Where the master sleeps when this worker is late.
     pub(crate) fn arrivals(&self) -> &WaitPoint {
         &self.rare().join
     }
 
-    /// Offers work of a thread that is not this VP's master. Returns its ticket, or `None` when too
-    /// much waits already. Wakes the VP if it sleeps, but does not place it: that is its master's.
+    /// Offers work of a thread that is not this worker's master. Returns its ticket, or `None` when
+    /// too much waits already. Wakes the worker if it sleeps, but does not place it: that is its
+    /// master's.
     pub(crate) fn offer(&self, offered: Offered) -> Option<u64> {
         let ticket = self.open.offer(offered)?;
         membarrier::light();
@@ -436,7 +439,7 @@ impl Vp {
 }
 
 /// What it is at; see [`report`](crate::report()).
-impl fmt::Display for Vp {
+impl fmt::Display for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.may_sleep() { "asleep" } else { "awake" };
         let [supplied, claimed, done] = self.slot.numbers();
@@ -444,7 +447,7 @@ impl fmt::Display for Vp {
         let ring = self.rare().follows.load(Relaxed);
         write!(
             f,
-            "vp {}: {state}, line {supplied}/{claimed}/{done}, arrivals {}, ",
+            "worker {}: {state}, line {supplied}/{claimed}/{done}, arrivals {}, ",
             self.number(),
             self.arrival.count()
         )?;
@@ -453,7 +456,7 @@ impl fmt::Display for Vp {
 }
 
 impl Rare {
-    /// The VP, which sleeps, is about to be woken.
+    /// The worker, which sleeps, is about to be woken.
     pub(crate) fn place(&self) {
         self.station.place();
     }
