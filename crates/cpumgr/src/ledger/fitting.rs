@@ -7,7 +7,7 @@
 //! shares. Processors that stay free because of that go to the work-list, in its order, as far as
 //! the programs in it can use them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use policies::{Allocation, AppId, AppView};
 
@@ -80,6 +80,9 @@ impl Ledger {
         let all = self.available.cpus.iter().map(|cpu| cpu.id);
         let mut free: Vec<u32> = all.filter(|id| !used.contains(id)).collect();
         let before = free.len();
+        let mut users: BTreeMap<u32, usize> = BTreeMap::new();
+        let targets = self.entries.iter().flat_map(|entry| &entry.target);
+        targets.for_each(|cpu| *users.entry(*cpu).or_default() += 1);
         for app in self.decision.work_list.iter().filter(|app| !short.contains(app)) {
             let allocation = self.decision.allocations.iter_mut().find(|it| it.app == *app);
             let Some((allocation, view)) =
@@ -90,9 +93,23 @@ impl Ledger {
             if free.is_empty() || (allocation.shared && self.placement.is_confined(*app)) {
                 continue;
             }
-            // As long as anything is free no master shares in fact, and the place that it leaves is
-            // its own now.
-            allocation.shared = false;
+            if allocation.shared {
+                // A master that is alone on its processor does not share in fact. Another one
+                // leaves its processor for a free one; those that stay there may be alone then.
+                let entry = self.entries.iter().find(|entry| entry.id == *app);
+                let place = entry.and_then(|entry| entry.target.first()).copied();
+                if place.and_then(|cpu| users.get(&cpu)).is_none_or(|users| *users > 1) {
+                    let Some(at) = free.iter().position(|cpu| self.placement.may_use(*app, *cpu))
+                    else {
+                        continue;
+                    };
+                    free.remove(at);
+                    if let Some(left) = place.and_then(|cpu| users.get_mut(&cpu)) {
+                        *left -= 1;
+                    }
+                }
+                allocation.shared = false;
+            }
             free.retain(|cpu| {
                 let gets =
                     allocation.processors < view.wants() && self.placement.may_use(*app, *cpu);

@@ -189,7 +189,8 @@ impl Ledger {
             self.users.turn = self.users.turn.wrapping_add(1);
         }
         let is_crowded = self.users.shares.len() > self.available.cpus.len();
-        let circles = if is_crowded { self.meet(&masters) } else { self.part(&masters, &mut free) };
+        let circles =
+            if is_crowded { self.meet(&masters, &free) } else { self.part(&masters, &mut free) };
         for (members, cpus) in circles.iter().filter(|(_, cpus)| !cpus.is_empty()) {
             let uneven = members.len() % cpus.len() != 0;
             self.users.moves |= uneven;
@@ -242,18 +243,29 @@ impl Ledger {
         circles
     }
 
-    /// All masters, a circle for each processor. The user with most of them comes first, where the
-    /// fewest are.
-    fn meet(&self, masters: &BTreeMap<u32, Vec<usize>>) -> Vec<(Vec<usize>, Vec<u32>)> {
-        let mut circles: Vec<_> =
-            self.available.cpus.iter().map(|cpu| (Vec::new(), vec![cpu.id])).collect();
+    /// All masters, a circle for each processor that is free. The user with most of them comes
+    /// first, where the fewest are; a program that stays on other processors than that goes where
+    /// the fewest are of its own.
+    fn meet(
+        &self,
+        masters: &BTreeMap<u32, Vec<usize>>,
+        free: &[u32],
+    ) -> Vec<(Vec<usize>, Vec<u32>)> {
+        let mut circles: Vec<(Vec<usize>, Vec<u32>)> =
+            free.iter().map(|cpu| (Vec::new(), vec![*cpu])).collect();
         let mut users: VecDeque<&Vec<usize>> = masters.values().collect();
         users.rotate_left(self.users.turn.checked_rem(users.len()).unwrap_or(0));
         // Stable: those with equally many stay in the order of this turn.
         users.make_contiguous().sort_by_key(|members| std::cmp::Reverse(members.len()));
+        let may_use = |at: usize, cpu: u32| self.placement.may_use(self.entries[at].id, cpu);
         for members in users {
-            if let Some((circle, _)) = circles.iter_mut().min_by_key(|(circle, _)| circle.len()) {
-                circle.extend(members);
+            let fewest = (0..circles.len()).min_by_key(|circle| circles[*circle].0.len());
+            for &at in members {
+                let there = |circle: &usize| may_use(at, circles[*circle].1[0]);
+                let own = || (0..circles.len()).filter(there).min_by_key(|it| circles[*it].0.len());
+                if let Some(circle) = fewest.filter(there).or_else(own) {
+                    circles[circle].0.push(at);
+                }
             }
         }
         circles

@@ -79,6 +79,21 @@ fn since(entry: &Entry) -> BTreeMap<u32, Nanos> {
     entry.holding.cpus.iter().copied().zip(entry.since.iter().copied()).collect()
 }
 
+/// Users take turns with the whole machine (`batch`), and one of them has a confined program.
+#[test]
+fn a_program_that_is_confined_to_a_processor_of_another_user_shares_it_and_takes_none_twice() {
+    let mut ledger = ledger(2, "batch");
+    for (id, user, within) in [(1, 0, None), (2, 1, Some([0])), (3, 2, None), (4, 0, None)] {
+        ledger.arrive(AppId(id), 0, 0);
+        ledger.set_user(AppId(id), user);
+        if let Some(within) = within {
+            ledger.confine(AppId(id), &within.into_iter().collect());
+        }
+        ledger.decide(0, Cause::Arrival);
+        check(&ledger);
+    }
+}
+
 proptest! {
     #[test]
     fn the_invariants_hold_whatever_happens(
