@@ -106,8 +106,9 @@ impl<T: Layout> Deref for Area<T> {
     fn deref(&self) -> &T {
         // SAFETY: - the mapping is page-aligned, at least `T::SIZE` long (asserted in `new`), lives
         //           as long as `self`, and its file cannot shrink (sealed: `SharedMemory`).
-        //         - `T` is made of atomics, for which any bits are valid and foreign writes are no data race (`Layout`).
-        //           A store through a read-only mapping is a fault of this process, not undefined behaviour elsewhere.
+        //         - `T` is made of atomics, for which any bits are valid and foreign writes are no
+        //           data race (`Layout`). A store through a read-only mapping is a fault of this
+        //           process, not undefined behaviour elsewhere.
         unsafe { &*self.mapping.as_ptr().cast::<T>() }
     }
 }

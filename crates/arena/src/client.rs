@@ -184,9 +184,9 @@ impl Client {
         self.ask(processors);
     }
 
-    /// Says that so many processors are enough for now, in a serial phase, after which
-    /// [`Client::request`] comes again. Who else wants the others has them; as long as nobody does
-    /// they stay in the grant.
+    /// Says that this number of processors is enough for now, in a serial phase, after which
+    /// [`Client::request`] comes again. Other programs that want the rest have them; as long as
+    /// none does they stay in the grant.
     pub fn request_for_now(&self, processors: u32) {
         self.up.request.set_serial(true);
         self.ask(processors);
@@ -209,9 +209,9 @@ impl Client {
         }
     }
 
-    /// Gives `cpu` back, to whoever wants it first, and keeps the request: the grant that follows
-    /// has one processor less, until [`Client::resume`]. The virtual processor that used it has
-    /// left it, or leaves it at once.
+    /// Gives `cpu` back, to the program that wants it first, and keeps the request: the grant that
+    /// follows has one processor less, until [`Client::resume`]. The virtual processor that used it
+    /// has left it, or leaves it at once.
     pub fn release(&self, cpu: CpuId) {
         if self.up.released.add(cpu) {
             self.up.request.note_release(monotonic_ns());

@@ -7,9 +7,9 @@
 //! 1. The manager gives each program of the domain a line. Into the lines of the first two of the
 //!    work-list it writes their rank and how many processors each could use beyond what it has.
 //!    (Two, because the first may be the giver, or have all that it wants by now.)
-//! 2. *Pass.* A virtual processor that has nothing to run while somebody wants a processor takes
-//!    one from the wish of the first other line ([`Domain::pass`]), notes its processor in that
-//!    line as given and as moved, wakes who sleeps there, and parks.
+//! 2. *Pass.* A virtual processor that has nothing to run while another program wants a processor
+//!    takes one from the wish of the first other line ([`Domain::pass`]), notes its processor in
+//!    that line as given and as moved, wakes the thread that sleeps there, and parks.
 //! 3. *Take.* From now on until it has landed the processor is *in the air*: the giver counts it
 //!    out of its grant ([`Domain::passed`]), the receiver into its own ([`Domain::coming`]): the
 //!    next region is larger, and a virtual processor that had none runs there. A program that only
@@ -25,15 +25,15 @@
 //!    is the new one's to give.
 //!
 //! # Invariants
-//! - D1 A given processor is taken once: whoever clears its bit has it.
+//! - D1 A given processor is taken once: the thread that clears its bit has it.
 //! - D2 No more processors are given to a line than its wish said.
-//! - D3 Nobody waits for anybody, and nothing in the area is an index or a pointer that is not
+//! - D3 No program waits for another, and nothing in the area is an index or a pointer that is not
 //!   checked.
 //! - D4 The manager does nothing because of the area that the books do not allow: the worst that a
 //!   program of the domain can do is what one user's programs can do to each other anyway (D10).
 //! - D5 A processor that is believed is in the air or in the receiver's grant from its pass on,
-//!   without a gap, for who looks at the air first: it lands behind the grants. Who is no program
-//!   of ours may clear it earlier: then the grant holds.
+//!   without a gap, for a reader that looks at the air first: it lands after the grants. A process
+//!   that does not follow the protocol may clear it earlier: then the grant holds.
 //!
 //! # Races
 //! Two givers, one wish: A and B find that one is wanted. One exchange succeeds, the other reads 0
@@ -56,10 +56,10 @@
 //! number's line there, which may be another program's. A finds that the number is not the same any
 //! more, and takes nothing for coming; where it is the same, the line is A's in both areas.
 //!
-//! A pass and a sleeper: A notes the processor, fences and looks whether anybody sleeps; B marks
+//! A pass and a sleeper: A notes the processor, fences and looks whether a thread sleeps; B marks
 //! that it sleeps, fences and looks for a processor. One of them sees the other (`park`).
 //!
-//! # Who touches what
+//! # Access
 //! `slot`, `wish` (up): the manager. `wish` (down), `given` (set), `moved` (set): any program of
 //! the domain. `given` (clear): the receiver. `moved` (clear): the manager. What a program passed
 //! is in its own memory.
@@ -108,8 +108,8 @@ impl Member {
     pub fn offer(&self, slot: u64, rank: u32, wants: u32) {
         let wish =
             if wants == 0 { 0 } else { rank.min(WISH_MASK) << WISH_BITS | wants.min(WISH_MASK) };
-        // ORDERING: Relaxed, both - numbers on their own: who acts on an old one gives a processor
-        // that the manager takes back, or gives none.
+        // ORDERING: Relaxed, both - numbers on their own: a program that acts on an old one gives a
+        // processor that the manager takes back, or gives none.
         if self.slot.load(Ordering::Relaxed) != slot {
             self.slot.store(slot, Ordering::Relaxed);
         }
@@ -157,7 +157,7 @@ impl Member {
         // ORDERING(domain.settle).
         self.moved[word].fetch_or(bit, Ordering::Release);
         // ORDERING(domain.give): Release - as above; pairs with ORDERING(domain.take). After
-        // `moved`, so that whoever has taken a processor finds it noted there.
+        // `moved`, so that a thread that has taken a processor finds it noted there.
         self.given[word].fetch_or(bit, Ordering::Release);
         // After that (`park.wake`).
         self.park.wake();
@@ -209,7 +209,7 @@ impl Member {
         self.moved.get(word).is_some_and(|word| word.load(Ordering::Acquire) & bit != 0)
     }
 
-    /// Step 4, the manager's side, behind the grants: what the books say of `cpu` is all that there
+    /// Step 4, the manager's side, after the grants: what the books say of `cpu` is all that there
     /// is to know.
     pub fn land(&self, cpu: CpuId) {
         let (word, bit) = place(cpu);
@@ -330,7 +330,7 @@ mod mapped {
         /// The program's line; [`NOWHERE`] while the area is exchanged. Changed under the lock of
         /// `passed`.
         own: AtomicUsize,
-        /// What was passed, and to which line. Whoever has the lock keeps the area from being
+        /// What was passed, and to which line. While a thread has the lock the area is not
         /// exchanged.
         passed: Mutex<Vec<(usize, CpuId)>>,
         /// There may be something.
@@ -388,8 +388,8 @@ mod mapped {
             let (line, area) = enter(path, timeout)?;
             let mut passed = self.in_the_air();
             passed.clear();
-            // ORDERING: Relaxed, both - under the lock; who looks without it passes nothing, and
-            // has a hint.
+            // ORDERING: Relaxed, both - under the lock; a thread that looks without it passes
+            // nothing, and has a hint.
             self.has_passed.store(false, Ordering::Relaxed);
             self.own.store(NOWHERE, Ordering::Relaxed);
             let replaced = self.area.replace(area);
@@ -461,7 +461,7 @@ mod mapped {
             self.area.members[self.own()?].take()
         }
 
-        /// Waits for a processor, at most `timeout`; whoever waits must be ready to find none.
+        /// Waits for a processor, at most `timeout`; the caller must be ready to find none.
         pub fn wait(&self, timeout: Duration) -> Option<CpuId> {
             let own = &self.area.members[self.own()?];
             own.park.prepare();

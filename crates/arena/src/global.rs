@@ -77,8 +77,8 @@ pub struct State {
     pub waiting: u32,
     /// Programs that wait to be started.
     pub queued: u32,
-    /// The policy decides by what programs report of their speedups: who reports nothing gets
-    /// little.
+    /// The policy decides by what programs report of their speedups: a program that reports nothing
+    /// gets little.
     pub reports: bool,
     /// Programs may join a domain, in which they pass processors to each other.
     pub domain: bool,
@@ -97,8 +97,8 @@ impl StateLine {
             (&self.domain, u32::from(state.domain)),
         ];
         for (word, value) in words {
-            // ORDERING: Relaxed - numbers on their own; who acts on one reads nothing else that the
-            // manager wrote.
+            // ORDERING: Relaxed - numbers on their own; a program that acts on one reads nothing
+            // else that the manager wrote.
             if word.load(Ordering::Relaxed) != value {
                 word.store(value, Ordering::Relaxed);
             }
@@ -121,15 +121,15 @@ impl StateLine {
     /// How many programs could use more than they have. One load.
     #[inline]
     pub fn waiting(&self) -> u32 {
-        // ORDERING: Relaxed - a hint: who releases a processor that nobody wants any more gets it
-        // back.
+        // ORDERING: Relaxed - a hint: a program that releases a processor that no other wants any
+        // more gets it back.
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// Whether the policy decides by reported speedups. One load.
     #[inline]
     pub fn reports(&self) -> bool {
-        // ORDERING: Relaxed - a hint: who measures for nothing has lost a little time.
+        // ORDERING: Relaxed - a hint: a program that measures for nothing has lost a little time.
         self.reports.load(Ordering::Relaxed) != 0
     }
 

@@ -8,7 +8,7 @@
 //!
 //! A reader loads the grant word, and that is all it needs for the number. For the processors it
 //! reads the bitmap that the epoch names and looks at the word again: an unchanged epoch proves
-//! that nobody wrote that bitmap meanwhile.
+//! that the manager did not write that bitmap meanwhile.
 //!
 //! # Invariants
 //! - G1 The bitmap of the published epoch is never written: a manager that dies at any step leaves
@@ -16,7 +16,7 @@
 //! - G2 Between two writes of one bitmap lies a store of the grant word (epochs use the bitmaps in
 //!   turn).
 //!
-//! # Who touches what
+//! # Access
 //! All words: written by the manager's scheduler thread, read by any thread of the program.
 
 use platform::affinity::{CpuId, CpuSet};
@@ -109,7 +109,7 @@ impl CpuLine {
     /// The one writer's side: writes the whole bitmap, word by word.
     pub(crate) fn write(&self, cpus: impl Iterator<Item = CpuId>) {
         for (word, value) in self.words.iter().zip(bitmap(cpus)) {
-            // ORDERING: Relaxed - published by whoever calls this.
+            // ORDERING: Relaxed - published by the caller.
             word.store(value, Ordering::Relaxed);
         }
     }
@@ -194,8 +194,8 @@ impl GrantArea {
     ) -> Grant {
         // ORDERING: Relaxed - this thread is the word's only writer.
         let epoch = Grant::unpack(self.line.word.load(Ordering::Relaxed)).epoch.wrapping_add(1);
-        // ORDERING(grant.reuse): Release fence - whoever sees a word of the bitmap that is now
-        // written again also sees that its old epoch is over (G2); pairs with
+        // ORDERING(grant.reuse): Release fence - a reader that sees a word of the bitmap that is
+        // now written again also sees that its old epoch is over (G2); pairs with
         // ORDERING(grant.recheck).
         fence(Ordering::Release);
         // Published by the store of the grant word below.

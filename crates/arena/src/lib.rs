@@ -3,8 +3,8 @@
 //! A program registers over a socket and gets two areas of shared memory: `down`, which the manager
 //! writes and the program only reads, and `up`, which the program writes and the manager does not
 //! trust. From then on programs and manager speak through these areas and a doorbell; the socket
-//! says only who is still there. The README beside this crate has the protocol step by step, the
-//! races, and what happens when either side dies.
+//! says only which programs are still there. The README beside this crate has the protocol step by
+//! step, the races, and what happens when either side dies.
 //!
 //! - [`client`]: the program's side. - [`manager`]: the manager's side. - [`message`]: the socket's
 //!   messages.

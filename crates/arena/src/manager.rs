@@ -21,7 +21,7 @@ use crate::layout::{
 use crate::message::Register;
 use crate::report::Report;
 
-/// Places for virtual processors in a row that name none: behind them the manager does not look for
+/// Places for virtual processors in a row that name none: after them the manager does not look for
 /// any.
 pub const VP_GAP: usize = 64;
 

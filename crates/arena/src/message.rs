@@ -31,7 +31,7 @@ pub const MAX_MESSAGE: usize = 32 * 1024;
 pub enum ToManager {
     /// "I am a parallel program."
     Register(Register),
-    /// "Who has what?"
+    /// "Which programs are there, and what does each have?"
     Status,
     /// "This process is about to become a parallel program": the manager does not leave for
     /// idleness while it lives.
@@ -53,7 +53,7 @@ pub enum ToManager {
         #[serde(default = "yes")]
         attach: bool,
     },
-    /// "Who waits to be started?"
+    /// "Which processes wait to be started?"
     Queue,
     /// "This process, which is registered, wants to be one of the domain" (`domain`).
     Join,

@@ -1,5 +1,5 @@
 //! The park word of a virtual processor: one futex word in shared memory on which it sleeps, and by
-//! which anybody who has something for it wakes it: the manager, or a sibling of its program.
+//! which any thread that has something for it wakes it: the manager's, or a sibling of its program.
 //!
 //! # Protocol
 //! The sleeper: (1) [`ParkWord::prepare`]; (2) looks at what it waits for; (3) there:
@@ -10,7 +10,7 @@
 //! - P1 No wake is lost: of (1) before (2) and (a) before (b), each side's second step sees the
 //!   other's first (`park.prepare`, `park.wake`). Both fence in full, because the waker may be
 //!   another process, which the sleeper's membarrier does not reach (D8).
-//! - P2 A wake costs a system call only when somebody is, or is about to be, asleep.
+//! - P2 A wake costs a system call only when a thread is, or is about to be, asleep.
 //! - P3 A word that holds anything else than the two states (a hostile or broken program wrote it)
 //!   is never slept on for longer than the caller's timeout, and never makes the waker wait.
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 use platform::futex::{FutexWait, SharedFutex};
 use platform::sync::atomic::{Ordering, fence};
 
-/// Nobody sleeps here. All zeros, as a fresh area is.
+/// No thread sleeps here. All zeros, as a fresh area is.
 const AWAKE: u32 = 0;
 /// Somebody sleeps here, or is about to.
 const PARKED: u32 = 1;

@@ -76,8 +76,8 @@ impl ReportLine {
         // ORDERING: Relaxed - this thread is the only writer.
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence | 1, Ordering::Relaxed);
-        // ORDERING(report.begin): Release fence - whoever sees a field that is written below also
-        // sees the odd number; pairs with ORDERING(report.recheck).
+        // ORDERING(report.begin): Release fence - a reader that sees a field that is written below
+        // also sees the odd number; pairs with ORDERING(report.recheck).
         fence(Ordering::Release);
         // ORDERING: Relaxed, all four - between the two stores of the number.
         self.processors.store(processors, Ordering::Relaxed);

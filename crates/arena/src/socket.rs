@@ -222,7 +222,7 @@ mod tests {
         let me = nix::unistd::geteuid().as_raw();
         let of = |me| Places::among(Some(runtime.clone()), &shared, me);
         assert_eq!((of(me).socket(), of(me).obstacles), (runtime.join("cpumgr/app.sock"), vec![]));
-        // `su -c` and `sudo -E` leave the variable of whoever called.
+        // `su -c` and `sudo -E` leave the variable of the user that called them.
         let other = of(me + 1);
         assert_eq!(other.socket(), shared.join(format!("cpumgr-{}/app.sock", me + 1)));
         let said = other.obstacles[0].to_string();

@@ -76,7 +76,8 @@ fn words<T, const N: usize>(area: &T, offsets: [usize; N]) -> [u64; N] {
     offsets.map(|offset| {
         assert!(offset + 8 <= size_of::<T>());
         // SAFETY: - within `area`, which is live, aligned to 8 and not written meanwhile; the words
-        //           named here are fields or zeroed padding of lines that were made by `Default` from zeroes.
+        //           named here are fields or zeroed padding of lines that were made by `Default`
+        //           from zeroes.
         unsafe { std::ptr::from_ref(area).cast::<u8>().add(offset).cast::<u64>().read() }
     })
 }

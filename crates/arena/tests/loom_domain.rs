@@ -1,9 +1,12 @@
 //! Models of a domain's line: each given processor is taken once and no more than were wanted are
-//! given, what ran on it before is seen, nobody sleeps through a gift, and the receiver has a gift
+//! given, what ran on it before is seen, no sleeper misses a gift, and the receiver has a gift
 //! without a gap while it is booked, the giver not at all. The twins of a sleeper that looks too
 //! early and of two that land or look in the wrong order are refuted.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_domain --target-dir target/loom`
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_domain \
+//!     --target-dir target/loom
+//! ```
 #![cfg(loom)]
 
 use loom::sync::Arc;

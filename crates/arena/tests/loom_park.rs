@@ -1,6 +1,9 @@
 //! Models of the park word: a wake is never lost. The twins without either fence are refuted.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_park --target-dir target/loom`
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_park \
+//!     --target-dir target/loom
+//! ```
 #![cfg(loom)]
 
 use loom::sync::Arc;

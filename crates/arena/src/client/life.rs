@@ -1,5 +1,5 @@
-//! What is known of the manager: by the watcher, and by whoever finds that the registration is
-//! lost.
+//! What is known of the manager: by the watcher, and by any thread that finds that the registration
+//! is lost.
 
 use platform::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,8 +26,8 @@ impl Life {
 
     #[inline]
     pub(super) fn is_alive(&self) -> bool {
-        // ORDERING: Relaxed - a fact on its own; whoever acts on it reads nothing that the manager
-        // wrote before.
+        // ORDERING: Relaxed - a fact on its own; a thread that acts on it reads nothing that the
+        // manager wrote before.
         self.0.load(Ordering::Relaxed) == ALIVE
     }
 

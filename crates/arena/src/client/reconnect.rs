@@ -3,7 +3,7 @@
 //!
 //! # Protocol
 //! 1. Register with `held`: the epoch and the processors of the last grant. The manager makes new
-//!    areas, whose grants go on from that epoch. Who was never taken in holds nothing.
+//!    areas, whose grants go on from that epoch. A program that was never taken in holds nothing.
 //! 2. Under the lock of the tie, write into the new `up` what stands in the old one: virtual
 //!    processors, the lowest request. Releases are not repeated: the grant is a new one.
 //! 3. Put the new areas in the place of the old ones (`Area::replace`): readers and writers keep
@@ -14,9 +14,9 @@
 //! # Races
 //! A request while areas are exchanged: A (a thread) notes 3 as wanted, and swaps it into the old
 //! area, which is gone a moment later. B (the watcher) exchanged the areas after that (A's store
-//! went to the old one), so it reads 3 in step 4. Or A swaps 3 into the new area, and B, who read 2
-//! before, swaps 2 in: the swap returns A's 3, and with it (AcqRel, `request.ask`) the note of A; B
-//! looks at the note again and writes 3.
+//! went to the old one), so it reads 3 in step 4. Or A swaps 3 into the new area, and B, which read
+//! 2 before, swaps 2 in: the swap returns A's 3, and with it (AcqRel, `request.ask`) the note of A;
+//! B looks at the note again and writes 3.
 
 use std::thread;
 use std::time::Duration;
@@ -32,8 +32,8 @@ use crate::message::{Held, RefusedCode};
 /// Between two attempts, at first and at most. Twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// At most while a manager is there that has no time or no room: each attempt costs it, and who
-/// owes comes in no sooner for it.
+/// At most while a manager is there that has no time or no room: each attempt costs it, and a
+/// program whose user owes comes in no sooner for it.
 const LAST_PAUSE_WHILE_BUSY: Duration = Duration::from_secs(30);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(1);

@@ -2,10 +2,10 @@
 //!
 //! On a machine with many more threads than processors, or in a group of threads that has used its
 //! share, the manager may wait for longer than the silence that counts (seen: 0.7 s among 16 hogs).
-//! It is not hung then, and whoever left it would make the crowd worse (D5). The kernel knows: a
-//! thread that is runnable and whose processor time stands still has not had a processor. One that
-//! runs and gives no sign of life is in an endless loop; one that sleeps or is stopped does nothing
-//! about its timers.
+//! It is not hung then, and a program that left it would make the crowd worse (D5). The kernel
+//! knows: a thread that is runnable and whose processor time stands still has not had a processor.
+//! One that runs and gives no sign of life is in an endless loop; one that sleeps or is stopped
+//! does nothing about its timers.
 
 use std::os::fd::AsFd;
 

@@ -38,7 +38,7 @@ pub(super) struct Tie {
     pub(super) life: Life,
     pub(super) path: PathBuf,
     pub(super) hello: Hello,
-    /// The present ones. Whoever holds the lock keeps the areas from being replaced.
+    /// The present ones. While a thread holds the lock the areas are not replaced.
     link: Mutex<Arc<Descriptors>>,
     /// The number wanted now, where no new area can lose it.
     wanted: AtomicU32,
@@ -158,7 +158,7 @@ impl Tie {
 
     /// Whether `on_return` is to be called again.
     pub(super) fn wants_again(&self) -> bool {
-        // ORDERING: Relaxed - a wish on its own: who misses it finds it at the next look.
+        // ORDERING: Relaxed - a wish on its own: a thread that misses it finds it at the next look.
         self.again.load(Ordering::Relaxed)
     }
 
@@ -167,8 +167,8 @@ impl Tie {
         self.again.store(again, Ordering::Relaxed);
     }
 
-    /// The program runs on without a manager: tells it so, and wakes whoever sleeps at a park word.
-    /// After the state: whoever looks then, finds it.
+    /// The program runs on without a manager: tells it so, and wakes all that sleep at a park word.
+    /// Called after the state has changed: a virtual processor that looks then finds it.
     pub(super) fn go_on_alone(&self) {
         if let Some(call) = self.on_loss.get() {
             call();

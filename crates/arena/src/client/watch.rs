@@ -65,7 +65,7 @@ fn watch(tie: &Tie) {
         } else {
             tie.life.lose();
         }
-        // After the state: whoever is woken and finds the manager alive would sleep again.
+        // After the state: a thread that is woken and finds the manager alive would sleep again.
         tie.go_on_alone();
         if ended == Ended::Over || !reconnect::until_taken_in(tie) {
             return;
@@ -93,7 +93,7 @@ struct Returns {
 
 impl Returns {
     fn new() -> Self {
-        // Whoever asks for the first one has the time of a look to get ready for it.
+        // A caller that asks for the first one has the time of a look to get ready for it.
         Self { left: RETURNS, pause: 2, wait: 2 }
     }
 

@@ -1,4 +1,4 @@
-//! Reports on the queue of those who wait to be started.
+//! Reports on the queue of processes that wait to be started.
 
 use serde::{Deserialize, Serialize};
 
