@@ -3,13 +3,13 @@
 //!
 //! # The last barrier
 //! A body that ends with a barrier jumps to it instead of calling it, and the barrier returns to
-//! the caller of the body: this library. Behind such a barrier a member does nothing but end its
+//! the caller of the body: this library. After such a barrier a member does nothing but end its
 //! part of the region, and the join waits for all members anyway. So in a team that takes turns on
 //! its processors a member other than 0 arrives there and does not wait
 //! ([`Barrier::leave`](engine::barrier::Barrier::leave)), which spares it a turn and the others
 //! one.
 //!
-//! gcc leaves such a barrier behind a loop with a `lastprivate` variable that is a construct of its
+//! gcc leaves such a barrier after a loop with a `lastprivate` variable that is a construct of its
 //! own in the region, as those of Cython are: 7,900 of the 9,500 regions of scikit-learn's
 //! HistGradientBoosting end with one (34,800 changes of the processor without this, 19,000 with it,
 //! with two threads on one processor).
@@ -33,7 +33,7 @@
 //!   branch to a barrier of their own, see it and go on, as they do on other runtimes.
 //!
 //! # Source
-//! OpenMP 5.1 section 2.11.8 (the implicit barrier behind a worksharing construct) and section 2.6
+//! OpenMP 5.1 section 2.11.8 (the implicit barrier after a worksharing construct) and section 2.6
 //! (that at the end of a region).
 
 use std::cell::Cell;
@@ -106,7 +106,7 @@ macro_rules! entry_of_a_barrier {
         #[unsafe(no_mangle)]
         extern "C" fn $name() {
             std::arch::naked_asm!(
-                // Who unwinds from here finds the caller's frame.
+                // An unwinder that starts here finds the caller's frame.
                 ".cfi_startproc",
                 "mov rdi, rsp",
                 "jmp {inner}",

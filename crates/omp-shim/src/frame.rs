@@ -5,7 +5,7 @@
 //! the frame of an initial task lives in `root`. `word` points to the innermost one of the calling
 //! thread, which `current` finds.
 //!
-//! # Who touches what
+//! # Access
 //! All cells: the frame's thread only. Other threads read `id`, `size`, `team` (fixed) and the
 //! atomics of `implicit`.
 

@@ -2,10 +2,10 @@
 //! regions.
 //!
 //! # Protocol of a simple lock
-//! 0 = free, 1 = taken, 2 = taken and somebody may sleep. Taking a free lock and freeing one
+//! 0 = free, 1 = taken, 2 = taken and a thread may sleep. Taking a free lock and freeing one
 //! without sleepers cost one read-modify-write each. A waiter spins while the word says 1, as long
 //! as the engine's rules let it and for at most [`SPIN`], then sets it to 2 and sleeps. It looks
-//! less and less often: each look takes the line from the holder, who writes it twice.
+//! less and less often: each look takes the line from the holder, which writes it twice.
 //!
 //! # Orderings
 //! Taking is Acquire, freeing is Release: what one holder did is seen by the next.
@@ -98,7 +98,7 @@ impl SimpleLock {
                 // Somebody sleeps already: spinning would jump the queue for nothing.
                 CONTENDED => return false,
                 _ if limit == 0 && offers == HAND_OVERS => return false,
-                // Most likely the holder stands behind this thread in the kernel's queue.
+                // Most likely the holder comes after this thread in the kernel's queue.
                 _ if limit == 0 => {
                     offers += 1;
                     std::thread::yield_now();
@@ -138,14 +138,14 @@ pub(crate) struct NestLock {
     owner: AtomicUsize,
 }
 
-// SAFETY: - `depth` is touched only by whoever holds `lock`.
+// SAFETY: - `depth` is touched only by the thread that holds `lock`.
 unsafe impl Sync for NestLock {}
 
 impl NestLock {
     /// Frees the lock, whatever it is: initialisation.
     pub(crate) fn reset(&self) {
         self.lock.reset();
-        // ORDERING: Relaxed - nobody uses the lock yet.
+        // ORDERING: Relaxed - no thread uses the lock yet.
         self.owner.store(0, Relaxed);
     }
 

@@ -127,7 +127,7 @@ const FB_NULL: usize = 12;
 const FB_ABORT: usize = 13;
 const FB_ALLOCATOR: usize = 14;
 
-/// The allocator behind a handle; `None` for the predefined ones.
+/// The allocator that a handle names; `None` for the predefined ones.
 fn made(handle: usize) -> Option<&'static Allocator> {
     if handle <= PREDEFINED {
         return None;
@@ -234,7 +234,7 @@ fn take(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_vo
     }
     let start = (memory.addr() + size_of::<Header>()).next_multiple_of(alignment);
     let block = memory.with_addr(start);
-    // SAFETY: - `start` lies at least a header and at most a header and the alignment behind
+    // SAFETY: - `start` lies at least a header and at most a header and the alignment past
     // `memory`.
     unsafe { block.cast::<Header>().sub(1).write(Header { memory, size, allocator: handle }) };
     block

@@ -42,8 +42,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// The size of the region that `frame` begins. To be given back ([`Size::give_back`]) behind
-    /// the region's end.
+    /// The size of the region that `frame` begins. To be given back ([`Size::give_back`]) after the
+    /// region's end.
     #[inline]
     pub(crate) fn of(frame: &Frame, icvs: &Icvs, asked: u32) -> Self {
         let (size, need) = team_size(frame, icvs, asked);
@@ -181,8 +181,8 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
         wanted
     };
     let shrinks = match asked {
-        // Who has just asked for the number may have divided its work by it: OpenBLAS does, and
-        // hangs in a smaller team, whose members wait for each other's parts (D15).
+        // Code that has just asked for the number may have divided its work by it: OpenBLAS does,
+        // and hangs in a smaller team, whose members wait for each other's parts (D15).
         0 => icvs.dynamic && !is_promised,
         _ => {
             outermost && settings().environment.adapt == Adapt::All && settings().host.is_managed()

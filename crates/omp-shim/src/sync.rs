@@ -29,7 +29,8 @@ pub(crate) fn barrier_before(frame: &Frame, place: Place) {
 /// True when this member knows of something that is to be completed in the next barrier.
 #[inline]
 fn has_work(team: &Team) -> bool {
-    // ORDERING: Relaxed - who cancelled sees it, and says so; the others see it by its arrival.
+    // ORDERING: Relaxed - the member that cancelled sees it, and says so; the others see it by its
+    // arrival.
     !team.tasks.are_unused() || team.construct_cancelled.load(Relaxed)
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn cancellable_barrier(frame: &Frame) -> bool {
             cancelled() || team.cancel_barrier.is_over(round)
         }),
     }
-    // Who leaves early may have kept something.
+    // A member that leaves early may have kept something.
     tasking::tell(frame);
     cancelled()
 }
@@ -112,8 +113,8 @@ pub(crate) fn single(frame: &Frame) -> bool {
     }
     let taken = &frame.team().singles;
     let take = || taken.compare_exchange(number, number.wrapping_add(1), Relaxed, Relaxed).is_ok();
-    // A look brings the line once more for who then takes it; with many who do not, it spares the
-    // others that many turns.
+    // A look brings the line once more for a member that then takes it; where many members do not
+    // take it, the look spares the others that number of turns.
     (frame.size == 2 || taken.load(Relaxed) == number) && take()
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Task {
     pub(crate) links: AtomicU64,
 }
 
-/// An explicit task. Its edges and its argument block stand behind it in the same allocation.
+/// An explicit task. Its edges and its argument block follow it in the same allocation.
 #[repr(C)]
 pub(crate) struct Explicit {
     /// What it has in common with implicit ones.

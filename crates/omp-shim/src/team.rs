@@ -1,9 +1,10 @@
 //! A team: what the members of a region share. Cached by the thread that forks, so that a fork
 //! allocates nothing.
 //!
-//! # Who touches what
+//! # Access
 //! Cells: written by the primary thread between regions (`open`, `close`), read by members inside;
-//! the engine's fork and join order the two. Atomics and parts with their own protocol: everybody.
+//! the engine's fork and join order the two. Atomics and parts with their own protocol: all
+//! threads.
 
 mod barriers;
 mod calmness;
@@ -52,7 +53,7 @@ pub(crate) struct Team {
     /// `cancel for` or `cancel sections` was met in the current construct.
     pub(crate) construct_cancelled: AtomicBool,
     pub(crate) cancel_barrier: CachePadded<CancelBarrier>,
-    /// Calls back who left a region that was calm, and its master from the join.
+    /// Calls back the members that left a region that was calm, and its master from the join.
     recall: CachePadded<Recall>,
     /// Threads of the contention group, when this is its initial team.
     threads: AtomicU32,
@@ -80,9 +81,9 @@ impl Drop for Team {
 }
 
 impl Team {
-    /// A new one. Made in its place on the heap, field by field: all of it is 11 KB, and who makes
-    /// one may have a stack of 16 (the least that a thread can have), or be a thousand regions
-    /// deep.
+    /// A new one. Made in its place on the heap, field by field: all of it is 11 KB, and the thread
+    /// that makes one may have a stack of 16 (the least that a thread can have), or be a thousand
+    /// regions deep.
     #[cold]
     #[inline(never)]
     fn boxed(icvs: Icvs) -> Box<Self> {

@@ -14,9 +14,9 @@
 //! # Limits
 //! - The static library shows no such names: two definitions would clash. A preloaded shared one
 //!   serves its engine, too.
-//! - A library that is loaded late, by `dlopen`, is behind the C library. Calls that the C library
-//!   added late (`execveat`, `pidfd_spawn`, `thrd_create`) are left alone: programs look whether
-//!   they are there.
+//! - A library that is loaded late, by `dlopen`, comes after the C library. Calls that the C
+//!   library added late (`execveat`, `pidfd_spawn`, `thrd_create`) are left alone: programs look
+//!   whether they are there.
 
 mod starters;
 

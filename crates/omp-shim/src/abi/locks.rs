@@ -138,7 +138,7 @@ unsafe extern "C" fn omp_destroy_nest_lock_(place: Indirect) {
     }
 }
 
-/// The lock behind the pointer.
+/// The lock to which the pointer at `place` points.
 ///
 /// # Safety
 /// - `place` holds a lock that was made and not destroyed.

@@ -2,16 +2,16 @@
 //!
 //! The outer loop is dealt out; an iteration vector stands for (outer iteration, position in the
 //! inner loops). One thread runs the vectors of one *piece* of the outer loop in order, so one
-//! number for each piece says how far it is: vectors done so far. Pieces are the chunks of the
+//! number for each piece says how far it is: vectors done until now. Pieces are the chunks of the
 //! schedule where these are all of one size, the threads' blocks where it has no size, and single
-//! iterations where the sizes differ (`guided`): memory goes by pieces, 8 bytes each. Who waits for
-//! a vector of its own chunk has done it already, and looks at nothing.
+//! iterations where the sizes differ (`guided`): memory goes by pieces, 8 bytes each. A thread that
+//! waits for a vector of its own chunk has done it already, and looks at nothing.
 //!
 //! # Lines
-//! Who waits for a piece looks at its counter again and again, and is most often about to post one
-//! of the next. Were they in one line, it would be in both caches when either writes; so counters
-//! that are written one after the other are in different lines, each of which goes from who writes
-//! to who waits and back.
+//! A thread that waits for a piece looks at its counter again and again, and is most often about to
+//! post one of the next. If the two counters were in one line, it would be in both caches when
+//! either is written. So counters that are written one after the other are in different lines. Each
+//! line goes from the thread that writes to the thread that waits, and back.
 
 use crate::schedule::{Kind, Schedule};
 use platform::sync::CachePadded;

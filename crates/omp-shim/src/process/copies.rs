@@ -210,7 +210,7 @@ impl Host {
         if first.is_null() || ptr::eq(first, (&raw const NOTE).cast()) {
             return Self::Own;
         }
-        // SAFETY: - a note of ours: behind header and name stands the distance to the table.
+        // SAFETY: - a note of ours: after header and name stands the distance to the table.
         let place = unsafe { first.add(5) };
         // SAFETY: - as above.
         let table = unsafe { place.cast::<u8>().offset(place.cast::<i32>().read() as isize) }
@@ -245,7 +245,7 @@ impl Host {
         }
     }
 
-    /// True when the calling thread is a member of a team of several threads, whoever forked it:
+    /// True when the calling thread is a member of a team of several threads, whatever forked it:
     /// this copy, another one, or a program that uses the engine itself.
     #[inline]
     pub(crate) fn is_in_team(self) -> bool {

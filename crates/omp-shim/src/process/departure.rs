@@ -1,11 +1,11 @@
 //! The end of a process whose main thread has left by `pthread_exit`.
 //!
-//! The C library ends such a process with its last thread. Workers sleep until somebody
-//! needs them, and would be there for ever. So, once the main thread has left, a thread of this
-//! library looks now and then whether anybody else is there, and then ends the process as its last
-//! thread would have: with status 0, and the handlers of `atexit`.
+//! The C library ends such a process with its last thread. Workers sleep until they are
+//! needed, and would be there for ever. So, once the main thread has left, a thread of this library
+//! looks now and then whether any other thread is there. Where none is, it ends the process as the
+//! last thread would have: with status 0, and the handlers of `atexit`.
 //!
-//! # Who is anybody else
+//! # Which threads count as others
 //! Every thread but workers, the engine's watcher of the manager, and the one that
 //! looks. Threads have the names of those that started them, so one that a worker
 //! started may be called as those are: they are counted. With more threads of that name than

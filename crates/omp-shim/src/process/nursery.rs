@@ -13,19 +13,20 @@
 //! before, and five since.
 //!
 //! # Rule
-//! A region of [`ROOM`] bytes is handed out from its beginning to its end. Whoever gives back the
-//! last piece that was handed out makes room for the next one, as most of what is needed for a
+//! A region of [`ROOM`] bytes is handed out from its beginning to its end. A thread that gives back
+//! the last piece that was handed out makes room for the next one, as most of what is needed for a
 //! moment does; what is given back otherwise is not used again. When the region is used up, the
 //! system's allocator has the rest; all of it where ThreadSanitizer watches the process
 //! ([`sanitizer`]), for which the region closes as soon as the library is loaded.
 //!
 //! # Races
-//! `end` is changed by compare-and-swap only, and a piece belongs to whoever moved `end` behind it.
-//! A giver that finds `end` right behind its piece is the only one that may give that piece back,
-//! so that nobody else moves `end` to before it.
+//! `end` is changed by compare-and-swap only, and a piece belongs to the thread that moved `end`
+//! past it. A giver that finds `end` right at the end of its piece is the only one that may give
+//! that piece back, so that no other thread moves `end` to before it.
 //!
 //! # Orderings
-//! `end`: Acquire and Release, so that who gets a piece sees that its last owner has done with it.
+//! `end`: Acquire and Release, so that a thread that gets a piece sees that its last owner has done
+//! with it.
 
 use super::sanitizer;
 use std::alloc::{GlobalAlloc, Layout, System};

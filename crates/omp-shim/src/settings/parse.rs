@@ -5,7 +5,7 @@ use super::places::Request;
 /// A value that does not fit: what would have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fault {
-    /// To be read behind "must be".
+    /// To be read after "must be".
     pub(super) wanted: &'static str,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn stack(text: &str) -> Result<usize, Fault> {
     })
 }
 
-/// Bytes: a number with B, K, M or G behind it; K when nothing stands there.
+/// Bytes: a number followed by B, K, M or G; K when nothing stands there.
 fn size(text: &str) -> Result<usize, Fault> {
     const FAULT: Fault = Fault { wanted: "a size such as 512K, 4M or 1G" };
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -72,7 +72,7 @@ fn size(text: &str) -> Result<usize, Fault> {
     value.checked_mul(1 << shift).ok_or(FAULT)
 }
 
-/// `GOMP_SPINCOUNT`: a number with k, M, G or T behind it, or INFINITE.
+/// `GOMP_SPINCOUNT`: a number followed by k, M, G or T, or INFINITE.
 pub(super) fn spin_count(text: &str) -> Result<u64, Fault> {
     const FAULT: Fault = Fault { wanted: "a number such as 1000, 30k or INFINITE" };
     if text.eq_ignore_ascii_case("infinite") || text.eq_ignore_ascii_case("infinity") {

@@ -1,11 +1,12 @@
 //! How many tasks of a region were created and completed, and whether all are.
 //!
 //! # Protocol
-//! Each member counts in a line of its own. Who creates a task counts it before anybody can run it;
-//! who completes one counts that last (T1), after all tasks that it created. Who asks whether all
-//! are complete sums the completions first (T2), and the creations after that.
+//! Each member counts in a line of its own. A member that creates a task counts it before any
+//! thread can run it. A thread that completes a task counts that last (T1), after all tasks that it
+//! created. A thread that asks whether all are complete sums the completions first (T2), and the
+//! creations after that.
 //!
-//! Whoever completed a task had seen its creation, and created its children before: so each
+//! The thread that completed a task had seen its creation, and created its children before: so each
 //! completion that is seen makes its task's creation, and its children's, visible to the second
 //! sum. Equal sums mean equal sets, with no unseen descendant. In the other order a child could be
 //! created, and its parent completed, between the two sums: they would be equal, and the child
@@ -75,9 +76,10 @@ impl Counts {
     /// Member `id` creates a task; true for the first one that it knows of.
     pub(crate) fn created(&self, id: u32) -> bool {
         let created = &self.member(id).created;
-        // ORDERING: Relaxed - one writer; shown by T1 of who completes the task or its parent.
+        // ORDERING: Relaxed - one writer; shown by T1 of the thread that completes the task or its
+        // parent.
         add(created, 1, Relaxed);
-        // ORDERING: Relaxed - a member sees its own, and others' behind a barrier.
+        // ORDERING: Relaxed - a member sees its own, and others' after a barrier.
         let is_first = !self.noted.load(Relaxed);
         if is_first {
             self.noted.store(true, Relaxed);
@@ -135,7 +137,7 @@ impl Counts {
     }
 
     fn sum_created(&self, size: u32) -> u64 {
-        // ORDERING: Relaxed - ordered behind T2.
+        // ORDERING: Relaxed - ordered after T2.
         (0..size).map(|id| self.member(id).created.load(Relaxed)).sum()
     }
 

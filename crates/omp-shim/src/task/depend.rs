@@ -49,7 +49,7 @@ pub(crate) trait Ordered: Sized {
     fn refer_to_fresh(&self) -> Self::Reference;
 }
 
-/// Who used an address last.
+/// The tasks that used an address last.
 struct Users<T: Ordered> {
     writer: Option<T::Reference>,
     /// In the writer's place.
@@ -63,7 +63,7 @@ impl<T: Ordered> Default for Users<T> {
     }
 }
 
-/// Tasks of one `inoutset`, and who comes before all of them.
+/// Tasks of one `inoutset`, and the tasks that come before all of them.
 struct Set<T: Ordered> {
     before: Vec<T::Reference>,
     members: Vec<T::Reference>,
@@ -94,7 +94,7 @@ pub(crate) struct Node<T> {
     missing: AtomicU32,
     /// Places at `edges` that are free: for its creator alone.
     room: Cell<u32>,
-    /// Memory for edges, behind the task: one for each of its dependences.
+    /// Memory for edges, after the task: one for each of its dependences.
     edges: *mut Edge<T>,
     /// Somebody may ask whether the task is done: it has dependences or an event.
     watched: bool,

@@ -1,17 +1,17 @@
 //! Free blocks for explicit tasks: taken and given back by a member's own thread without a lock.
 //!
 //! Tasks often end on another member than the one that created them. The C library's allocator then
-//! takes the creator's lock for each; here who frees keeps the block, and a shelf that grows too
-//! long puts [`BATCH`] blocks at once into the team's store, where empty shelves look before they
-//! ask for fresh memory. A block is never told from another: any member's shelf, of any team, takes
-//! it.
+//! takes the creator's lock for each. Here the member that frees a block keeps it. A shelf that
+//! grows too long puts [`BATCH`] blocks at once into the team's store, where empty shelves look
+//! before they ask for fresh memory. A block is never told from another: any member's shelf, of any
+//! team, takes it.
 //!
 //! Blocks begin at a line of their own, so that a task that is written does not disturb one that
-//! runs. Who takes a block starts to fetch the next one, which another member's cache most likely
-//! has.
+//! runs. A member that takes a block starts to fetch the next one, which another member's cache
+//! most likely has.
 //!
-//! # Who touches what
-//! [`Shelf`]: its member's thread. [`Store`]: anybody, under its lock.
+//! # Access
+//! [`Shelf`]: its member's thread. [`Store`]: any thread, under its lock.
 
 use platform::lock::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -51,7 +51,7 @@ pub(super) struct Store(Mutex<Vec<Batch>>);
 /// A list of [`BATCH`] blocks.
 struct Batch(*mut Free);
 
-// SAFETY: - free blocks, which belong to who holds the list.
+// SAFETY: - free blocks, which belong to the thread that holds the list.
 unsafe impl Send for Batch {}
 
 /// True when a task of this layout has a block.
@@ -104,7 +104,7 @@ impl Shelf {
     }
 
     /// Puts the blocks that were freed last into the store: those that come to lie on top there are
-    /// the ones that whoever takes them next finds in a cache.
+    /// the ones that the member that takes them next finds in a cache.
     #[cold]
     fn shed(&self, store: &Store) {
         let batch = self.first.get();

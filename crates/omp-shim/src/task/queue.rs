@@ -144,8 +144,8 @@ impl Queues {
     /// Keeps the team's memory until the visit ends. The caller holds an incomplete task of the
     /// team, so it lives now.
     pub(crate) fn visit(&self) -> Visit<'_> {
-        // ORDERING: Relaxed - before the Release that completes the caller's task, which the team's
-        // end is behind.
+        // ORDERING: Relaxed - before the Release that completes the caller's task; the team's end
+        // comes after that Release.
         self.visitors.fetch_add(1, Relaxed);
         Visit(self)
     }
@@ -339,7 +339,7 @@ impl Queues {
     }
 }
 
-/// The other members, beginning behind `id`.
+/// The other members, beginning after `id`.
 fn victims(id: u32, size: u32) -> impl Iterator<Item = u32> {
     (1..size).map(move |distance| (id + distance) % size)
 }

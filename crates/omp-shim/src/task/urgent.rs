@@ -28,7 +28,7 @@ unsafe impl Send for Ready {}
 
 impl Urgent {
     pub(super) fn is_empty(&self) -> bool {
-        // ORDERING: Relaxed - a hint; who is about to sleep looks again behind its fence
+        // ORDERING: Relaxed - a hint; a thread that is about to sleep looks again after its fence
         // (`WaitPoint`).
         self.count.load(Relaxed) == 0
     }

@@ -16,8 +16,8 @@ pub(super) fn execute(frame: &Frame, task: &Explicit) {
     }
 }
 
-/// As [`execute`], for who has nothing else to do: what its end means for parent, group and team is
-/// told later, together with that of others ([`Tally`](crate::task::Tally)).
+/// As [`execute`], for a thread that has nothing else to do: what its end means for parent, group
+/// and team is told later, together with that of others ([`Tally`](crate::task::Tally)).
 pub(super) fn execute_helping(frame: &Frame, task: &Explicit) {
     tell_before(frame, task);
     if run(frame, task) {

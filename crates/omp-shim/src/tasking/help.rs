@@ -2,8 +2,8 @@
 //! are called back for.
 //!
 //! A region whose body never had tasks lets its members go ([`Team::is_calm`]). If it has a task
-//! one day, who created it may wait for it in the program's own code, and so may all others that
-//! are still in the region.
+//! one day, the member that created it may wait for it in the program's own code, and all other
+//! members that are still in the region may, too.
 
 use super::wait::run_any;
 use crate::frame::{self, Frame};

@@ -64,7 +64,7 @@ pub(super) fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit
             }
         }
     }
-    // SAFETY: - fresh memory behind the task, of the request's layout.
+    // SAFETY: - fresh memory after the task, of the request's layout.
     unsafe { request.fill(block) };
     // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before
     // that.
@@ -204,8 +204,8 @@ pub(super) unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
     // SAFETY: - what the caller owns keeps it alive.
     let this = unsafe { &*task };
     let (parent, memory) = (this.parent, this.memory);
-    // ORDERING: AcqRel - the one who frees sees what all others did with it; `has_children` sees
-    // what the child did.
+    // ORDERING: AcqRel - the thread that frees it sees what all others did with it; `has_children`
+    // sees what the child did.
     let links = this.links.fetch_sub(share, AcqRel);
     let is_last = links == share;
     if is_last {

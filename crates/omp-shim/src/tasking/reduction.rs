@@ -154,7 +154,7 @@ pub(crate) unsafe fn unregister(data: *mut usize) {
 
 /// `GOMP_task_reduction_remap`: replaces each address in `addresses[..count]`, of an original or of
 /// another thread's copy, by that of the calling thread's copy, and writes the first `originals`
-/// originals behind them.
+/// originals after them.
 ///
 /// # Safety
 /// - `addresses` has `count + originals` words.

@@ -125,7 +125,7 @@ pub(crate) struct Clauses {
     pub(crate) grain: Grain,
     /// `nogroup` was given.
     pub(crate) ungrouped: bool,
-    /// The argument block holds reduction data behind the bounds.
+    /// The argument block holds reduction data after the bounds.
     pub(crate) reduces: bool,
 }
 

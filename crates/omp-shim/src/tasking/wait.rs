@@ -91,11 +91,11 @@ pub(crate) fn run_any(frame: &Frame) -> bool {
         }
         // Others may wait for what is kept; and there may be more tasks after that.
         None if tell(frame) => true,
-        // The counts are in lines that those write who create tasks: looked at only now.
+        // The counts are in lines that members that create tasks write: looked at only now.
         None if tasks.all_complete(frame.size) => false,
         None => {
-            // Each look at another member's queue takes a line from who fills it: look less and
-            // less often, but never skip a look, since the caller may be about to sleep.
+            // Each look at another member's queue takes a line from the member that fills it: look
+            // less and less often, but never skip a look, since the caller may be about to sleep.
             frame.vain_looks.set((vain + 1).min(MOST_PAUSES.ilog2()));
             (0..1 << vain).for_each(|_| platform::sync::pause());
             vain < EAGER && tasks.has_any(frame.id, frame.size)

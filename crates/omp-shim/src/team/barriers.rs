@@ -16,7 +16,7 @@ pub(crate) struct CancelBarrier {
 }
 
 impl CancelBarrier {
-    /// Arrives; `Ok` = the last one, who must call `release`, `Err` = the round to wait for.
+    /// Arrives; `Ok` = the last one, which must call `release`, `Err` = the round to wait for.
     pub(crate) fn arrive(&self, size: u32) -> Result<(), u32> {
         // ORDERING: Relaxed - the round cannot end before this member arrived.
         let round = self.round.load(Relaxed);

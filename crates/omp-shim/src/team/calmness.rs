@@ -3,9 +3,9 @@
 //! A member that is done must stay to help with tasks that others still create, which costs a
 //! barrier before the join: two switches more of a team that shares a processor. Most regions never
 //! create a task: one whose body ran [`QUIET`] times without any is *calm* and skips that barrier.
-//! When it does create a task later, those who have left are called back for it
-//! (`Team::call_back`): who created it may wait for it in the program's own code, and so may all
-//! who have not left. The body is never calm again.
+//! When it does create a task later, the members that have left are called back for it
+//! (`Team::call_back`): the member that created it may wait for it in the program's own code, and
+//! so may all members that have not left. The body is never calm again.
 //!
 //! # What is remembered
 //! [`BODIES`] bodies, in sets of [`WAYS`] that each fill a cache line. A program that goes round

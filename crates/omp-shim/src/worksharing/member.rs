@@ -180,7 +180,7 @@ fn await_turn(frame: &Frame) {
     let turn = construct.turn(start, frame.progress().plan.schedule.chunk);
     if !turn.is_due() {
         let team = frame.team();
-        // ORDERING: Relaxed - a hint; who cancels notifies.
+        // ORDERING: Relaxed - a hint; the member that cancels notifies.
         engine::wait(&team.wait, || turn.is_due() || team.cancelled.load(Relaxed));
     }
 }

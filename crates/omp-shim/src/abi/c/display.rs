@@ -14,8 +14,8 @@ unsafe fn string(text: *const c_char) -> Option<String> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// Writes `text` with a zero behind it into `size` bytes, cut where it is too long; returns its
-/// whole length.
+/// Writes `text` and a zero after it into `size` bytes, cut where it is too long; returns its whole
+/// length.
 ///
 /// # Safety
 /// - `buffer` has `size` bytes (or `size` is 0).

@@ -16,8 +16,8 @@ unsafe fn string(text: *const u8, length: usize) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Writes `text` into a CHARACTER of `length` bytes, with blanks behind it or cut; returns its
-/// whole length.
+/// Writes `text` into a CHARACTER of `length` bytes, filled with blanks or cut; returns its whole
+/// length.
 ///
 /// # Safety
 /// - `buffer` has `length` bytes.

@@ -3,14 +3,15 @@
 //! put on one processor when it was woken. What `fork` makes has it anyway (`engine::unbound`'s
 //! module).
 //!
-//! - `exec*` are jumps to the C library's ones behind a call of [`nanos_before_exec`]: arguments,
-//!   result and errno are the C library's own. That serves whoever made the child: `vfork`,
+//! - `exec*` are jumps to the C library's ones after a call of [`nanos_before_exec`]: arguments,
+//!   result and errno are the C library's own. That serves every way to make the child: `vfork`,
 //!   `clone`, a spawn of the program's own. It calls nothing but the kernel, since a child of
 //!   `vfork` or a signal handler may be there.
 //! - `posix_spawn`, `posix_spawnp`, `system`, `popen` and `pthread_create` make their child inside
-//!   the C library, where nobody else comes in. On threads that are none of the engine's they are
-//!   jumps as well, so that who is cancelled in `system` finds no frame of ours; on those that are,
-//!   the functions here lend the thread the program's mask for as long as the call takes.
+//!   the C library, where no other library comes in. On threads that are none of the engine's they
+//!   are jumps as well, so that a thread that is cancelled in `system` finds no frame of ours; on
+//!   those that are, the functions here lend the thread the program's mask for as long as the call
+//!   takes.
 //!
 //! # Limits
 //! - A child of `vfork` that binds itself to the very processor of the thread that made it is taken

@@ -67,7 +67,7 @@ fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap_or_else(|_| too_large())
 }
 
-/// The layout of `one` with `other` behind it, and where that begins.
+/// The layout of `one` followed by `other`, and where `other` begins.
 fn behind(one: Layout, other: Layout) -> (Layout, usize) {
     one.extend(other).unwrap_or_else(|_| too_large())
 }
@@ -77,7 +77,7 @@ fn too_large() -> ! {
     message::fatal("the firstprivate variables of a target construct are larger than memory can be")
 }
 
-/// A target region. In a block of its own the addresses stand behind it, and then the firstprivate
+/// A target region. In a block of its own the addresses stand after it, and then the firstprivate
 /// variables.
 #[repr(C)]
 struct Region {
@@ -136,7 +136,7 @@ impl Region {
         // SAFETY: caller's contract.
         let region = unsafe { &*region.cast::<Self>() };
         let (mut end, list) = region.head();
-        // SAFETY: caller's contract: the list and the variables stand in the block, one behind the
+        // SAFETY: caller's contract: the list and the variables stand in the block, one after the
         // other.
         unsafe {
             let own = block.add(list).cast::<*mut c_void>();
@@ -177,7 +177,7 @@ unsafe fn thread_limit(list: *mut *mut c_void) -> u32 {
     }
     let mut index = 0;
     loop {
-        // SAFETY: caller's contract: not behind the null.
+        // SAFETY: caller's contract: not past the null.
         let word = unsafe { *list.add(index) }.addr();
         if word == 0 {
             return 0;
