@@ -6,10 +6,10 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `clock`, `random`, `checks`, `options`, `report`: what all kernels share.
-//! 2. [`parts`]: data that several threads write, cut into parts; [`loops`]: parallel loops over
-//!    them, by nanothreads or rayon.
-//! 3. [`program`]: what `main` of a kernel does.
-//! 4. One module for each kernel.
+//! 2. `parts`: data that several threads write, cut into parts.
+//! 3. `loops`: parallel loops over them, by nanothreads or rayon.
+//! 4. `program`: what `main` of a kernel does.
+//! 5. `cg`, `ep`, `ft`, `is`, `mg`: one for each kernel.
 
 pub mod checks;
 mod clock;

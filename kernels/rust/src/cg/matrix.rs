@@ -1,5 +1,5 @@
-//! The sparse matrix: the sum over i of w(i) v(i) v(i)^T, w a geometric sequence from 1 to 0.1, v(i)
-//! sparse random vectors whose element i is 1/2; plus (0.1 - shift) on the diagonal.
+//! The sparse matrix: the sum over i of w(i) v(i) v(i)^T, w a geometric sequence from 1 to 0.1,
+//! v(i) sparse random vectors whose element i is 1/2; plus (0.1 - shift) on the diagonal.
 
 use std::iter;
 use std::ops::Range;

@@ -83,7 +83,8 @@ impl Lines {
     }
 }
 
-/// One pass of the self-sorting transform by four: 4 l sub-transforms' parts at distance m become l.
+/// One pass of the self-sorting transform by four: 4 l sub-transforms' parts at distance m become
+/// l.
 fn pass_four(roots: &Roots, l: usize, m: usize, from: &Half, to: &mut Half) {
     let (width, quarter) = (m * LANES, l * m * LANES);
     for j in 0..l {
