@@ -49,7 +49,7 @@ impl<T: Layout> Area<T> {
         Ok(area)
     }
 
-    /// One of zeroes, which nobody shares: what a program has before its first manager.
+    /// One of zeroes, which no other process shares: what a program has before its first manager.
     pub(crate) fn blank() -> SysResult<Self> {
         let mapping = SharedMemory::create("nanos-blank", T::SIZE)?.map_read_write()?;
         mapping.dont_fork()?;

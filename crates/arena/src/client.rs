@@ -254,7 +254,7 @@ impl Client {
         }
     }
 
-    /// Virtual processor `index` sleeps until `may_run` is true or somebody wakes it; `may_run` is
+    /// Virtual processor `index` sleeps until `may_run` is true or it is woken; `may_run` is
     /// asked again at least every three quanta. It returns at once when the manager is not alive
     /// (the program runs on without one), and false then, or when `index` is beyond the layout.
     ///

@@ -91,7 +91,7 @@ pub const DOMAIN_SIZE: usize = 7 * 4096;
 #[derive(Debug, Default)]
 #[cfg_attr(not(loom), repr(C, align(128)))]
 pub struct Member {
-    /// The program's number in the manager's life; 0: nobody's line.
+    /// The program's number in the manager's life; 0: no program's line.
     slot: AtomicU64,
     /// Bits 0-15: processors wanted; bits 16-31: the rank, 1 for the first of the work-list.
     wish: AtomicU32,
@@ -103,8 +103,8 @@ pub struct Member {
 
 impl Member {
     /// The manager's side: whose line this is, how many processors that program could use beyond
-    /// what it has, and which place it has in the work-list (1: the first). Nobody gives to a line
-    /// that wants none.
+    /// what it has, and which place it has in the work-list (1: the first). No program gives to a
+    /// line that wants none.
     pub fn offer(&self, slot: u64, rank: u32, wants: u32) {
         let wish =
             if wants == 0 { 0 } else { rank.min(WISH_MASK) << WISH_BITS | wants.min(WISH_MASK) };
@@ -220,7 +220,8 @@ impl Member {
         }
     }
 
-    /// The manager's side: nobody's line any more. What was given and not taken is nobody's.
+    /// The manager's side: no program's line any more. What was given and not taken belongs to
+    /// none.
     pub fn clear(&self) {
         self.offer(0, 0, 0);
         for word in self.given.iter().chain(&self.moved) {
@@ -410,8 +411,8 @@ mod mapped {
         }
 
         /// Passes a processor of this program's grant to the first program that wants one: it is
-        /// not ours from now on, and the virtual processor that used it parks. False: nobody of the
-        /// domain wants one.
+        /// not ours from now on, and the virtual processor that used it parks. False: no program of
+        /// the domain wants one.
         pub fn pass(&self, cpu: CpuId) -> bool {
             let mut passed = self.in_the_air();
             if passed.iter().any(|(_, it)| *it == cpu) {

@@ -1,5 +1,5 @@
-//! The page that all programs read: that the manager lives, what it manages, whether somebody wants
-//! a processor.
+//! The page that all programs read: that the manager lives, what it manages, whether a program
+//! wants a processor.
 //!
 //! One page for all programs, so that a sign of life is one store however many programs there are.
 
@@ -73,7 +73,7 @@ pub struct State {
     /// Programs that are managed.
     pub programs: u32,
     /// Programs that could use more processors than they have: the length of the work-list. Not 0:
-    /// somebody wants a processor.
+    /// a program wants a processor.
     pub waiting: u32,
     /// Programs that wait to be started.
     pub queued: u32,
@@ -183,7 +183,7 @@ pub struct Global {
     pub life: LifeLine,
     /// What it does.
     pub state: StateLine,
-    /// The processors that it manages. Written before anybody has the page.
+    /// The processors that it manages. Written before any program has the page.
     pub cpus: CpuLine,
 }
 

@@ -143,7 +143,7 @@ impl CpuLine {
         let mut any = false;
         for word in &self.words {
             // ORDERING: Relaxed - wanting everything again publishes nothing; the doorbell follows.
-            // The load spares a line that nobody wrote.
+            // The load spares a line that no thread wrote.
             any |= word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::Relaxed) != 0;
         }
         any

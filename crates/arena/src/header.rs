@@ -65,7 +65,7 @@ pub enum HeaderError {
 }
 
 impl Header {
-    /// Fills the header in. The manager's side, before anybody else has the area.
+    /// Fills the header in. The manager's side, before any other process has the area.
     pub fn write(&self, kind: Kind, size: usize, slot: u64) {
         // ORDERING: Relaxed, all five - the area travels through the socket afterwards, which
         // orders everything.

@@ -157,7 +157,7 @@ pub struct RequestLine {
 /// cannot use fewer without sharing.
 pub const FLAG_FIXED_TEAM: u32 = 1;
 /// The request is low because the program is in a serial phase: it will want more again in a
-/// moment, and what it holds may stay where it is as long as nobody else wants it.
+/// moment, and what it holds may stay where it is as long as no other program wants it.
 pub const FLAG_SERIAL: u32 = 2;
 
 /// One copy of the request line, each word read once.

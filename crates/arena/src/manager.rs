@@ -214,7 +214,7 @@ impl ProgramAreas {
         self.down.grant.publish(processors, dedicated, shared, cpus)
     }
 
-    /// Publishes a grant of so many processors that binds nothing: the kernel shares out the
+    /// Publishes a grant of a number of processors that binds nothing: the kernel shares out the
     /// machine.
     pub fn publish_unbound(&mut self, processors: u32, dedicated: bool, shared: bool) -> Grant {
         let granted = (processors as usize).min(MAX_VPS);

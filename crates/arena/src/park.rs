@@ -21,7 +21,7 @@ use platform::sync::atomic::{Ordering, fence};
 
 /// No thread sleeps here. All zeros, as a fresh area is.
 const AWAKE: u32 = 0;
-/// Somebody sleeps here, or is about to.
+/// A thread sleeps here, or is about to.
 const PARKED: u32 = 1;
 
 /// A futex word that several processes map.
@@ -43,14 +43,14 @@ impl ParkWord {
         fence(Ordering::SeqCst);
     }
 
-    /// The sleeper does not sleep after all. True: somebody woke it meanwhile.
+    /// The sleeper does not sleep after all. True: a waker woke it meanwhile.
     pub fn cancel(&self) -> bool {
         // ORDERING(park.woken): Acquire - what the waker wrote before it woke us; pairs with the
         // swap in `wake`.
         self.futex.word().swap(AWAKE, Ordering::Acquire) == AWAKE
     }
 
-    /// Sleeps until somebody wakes it, at most `timeout` (`None`: no model and no caller waits for
+    /// Sleeps until a waker wakes it, at most `timeout` (`None`: no model and no caller waits for
     /// ever, but a loom model has no time). True: it was woken. False: the time is over, or the
     /// sleep ended for no reason (a signal; the system call of a wake that an earlier sleep did not
     /// wait for): the protocol looks again in any case.
@@ -60,7 +60,7 @@ impl ParkWord {
         self.cancel()
     }
 
-    /// Step b of a waker. True: there was somebody.
+    /// Step b of a waker. True: there was a sleeper.
     pub fn wake(&self) -> bool {
         // ORDERING(park.wake): SeqCst fence between what the sleeper waits for and the look whether
         // it sleeps; pairs with ORDERING(park.prepare).
@@ -78,7 +78,7 @@ impl ParkWord {
         true
     }
 
-    /// Whether somebody sleeps here or is about to. For reports.
+    /// Whether a thread sleeps here or is about to. For reports.
     pub fn is_parked(&self) -> bool {
         // ORDERING: Relaxed - a report.
         self.futex.word().load(Ordering::Relaxed) == PARKED

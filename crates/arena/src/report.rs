@@ -9,7 +9,8 @@
 //! # Invariants
 //! - R1 The program sends times, never a speedup: the manager divides and checks
 //!   ([`Report::speedup`]).
-//! - R2 The manager looks a fixed number of times: a program that writes without end delays nobody.
+//! - R2 The manager looks a fixed number of times: a program that writes without end delays no
+//!   other.
 //!
 //! # Papers
 //! P2 section 4.4 (M15): the application reports the speedup that it measured; here the manager

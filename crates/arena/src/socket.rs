@@ -24,7 +24,8 @@ pub enum SocketChoice {
     Off,
     /// `NANOS_CPUMGR` names a socket. When it does not answer, that is worth a message, once.
     Explicit(PathBuf),
-    /// A socket stands at one of the usual places. When it does not answer, nobody needs to know.
+    /// A socket stands at one of the usual places. When it does not answer, that is not worth a
+    /// message.
     Found(PathBuf),
     /// There is none.
     None,
@@ -51,7 +52,7 @@ pub fn find_socket() -> SocketChoice {
 
 /// Where a user's own instance puts its socket: the first of `$XDG_RUNTIME_DIR/cpumgr/app.sock`,
 /// where that directory is the user's, `/tmp/cpumgr-UID/app.sock`, and `/tmp/cpumgr-UID-2/app.sock`
-/// to `-4`, that nobody else is in the way of.
+/// to `-4`, that nothing else is in the way of.
 pub fn user_socket() -> PathBuf {
     Places::of_user().socket()
 }
@@ -80,11 +81,11 @@ impl fmt::Display for InTheWay {
 /// The directories of a user's own instance.
 #[derive(Debug, Default)]
 struct Places {
-    /// Those that nobody is in the way of, the best one first.
+    /// Those that nothing is in the way of, the best one first.
     directories: Vec<PathBuf>,
     /// What is in the way of better ones.
     obstacles: Vec<InTheWay>,
-    /// Where it would be if nobody were in the way anywhere.
+    /// Where it would be if nothing were in the way anywhere.
     usual: PathBuf,
 }
 
@@ -97,7 +98,7 @@ impl Places {
     fn among(runtime: Option<PathBuf>, shared: &Path, me: u32) -> Self {
         let in_shared = |ending: &str| shared.join(format!("cpumgr-{me}{ending}"));
         let mut places = Self { usual: in_shared(""), ..Self::default() };
-        // One that is not there is as one that nobody named.
+        // One that is not there is as one that is not named.
         if let Some(runtime) = runtime.filter(|dir| dir.is_absolute())
             && let Ok(data) = file::metadata(&runtime)
         {
@@ -108,7 +109,7 @@ impl Places {
                     .push(InTheWay { path: runtime, what: what + " (XDG_RUNTIME_DIR)" }),
             }
         }
-        // Anybody may have made a directory of any name there.
+        // Any user may have made a directory of any name there.
         ["", "-2", "-3", "-4"]
             .into_iter()
             .for_each(|ending| places.consider(in_shared(ending), me));
@@ -161,7 +162,7 @@ fn find(variable: Option<&OsStr>, system: &Path, user: &[PathBuf]) -> SocketChoi
     }
 }
 
-/// Whether socket and directory belong to this user: anybody may make a directory in /tmp.
+/// Whether socket and directory belong to this user: any user may make a directory in /tmp.
 fn is_ours(socket: &Path) -> bool {
     let me = nix::unistd::geteuid().as_raw();
     let owner = |path: &Path| file::symlink_metadata(path).map(|data| data.uid()).ok();
@@ -243,8 +244,7 @@ mod tests {
     fn what_stands_in_the_way_is_named_and_the_next_place_is_taken_by_both_sides() {
         let dir = tempfile::tempdir().unwrap();
         let me = nix::unistd::geteuid().as_raw();
-        // Whatever it is: a file of this user is as much in the way as a directory of somebody
-        // else.
+        // Whatever it is: a file of this user is as much in the way as a directory of another user.
         let taken = dir.path().join(format!("cpumgr-{me}"));
         std::fs::write(&taken, "").unwrap();
         let places = Places::among(None, dir.path(), me);

@@ -142,7 +142,7 @@ impl Ledger {
     }
 
     /// A program that [arrived](Ledger::arrive) held these processors under another manager: it
-    /// gets them again if nobody holds them.
+    /// gets them again if no other program holds them.
     pub fn held_before(&mut self, app: AppId, cpus: &[u32]) {
         let managed: Vec<u32> = cpus
             .iter()
@@ -335,7 +335,7 @@ impl Ledger {
     }
 
     /// Whether a program asks for little because it is in a serial phase: what it holds stays where
-    /// it is then, as long as nobody gets it (L5).
+    /// it is then, as long as no other program gets it (L5).
     pub fn set_serial(&mut self, app: AppId, serial: bool) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
             entry.serial = serial;
@@ -418,7 +418,7 @@ impl Ledger {
         self.entries.iter().find(|entry| entry.id == app).map(|entry| &entry.holding)
     }
 
-    /// Somebody holds processors alone.
+    /// A program holds processors alone.
     pub fn anybody_has_own(&self) -> bool {
         self.entries.iter().any(|entry| !entry.holding.shared && entry.holding.unbound.is_none())
     }
@@ -451,14 +451,14 @@ impl Ledger {
         self.policy.name()
     }
 
-    /// The policy that somebody asked for, whether or not it panicked since, and its parameters as
-    /// they were set last.
+    /// The policy that was asked for, whether or not it panicked since, and its parameters as they
+    /// were set last.
     pub fn policy_asked_for(&self) -> (&'static str, Vec<Parameter>) {
         self.policy.asked_for()
     }
 
-    /// A quantum runs while masters share or somebody waits for more, and its end may change
-    /// something: the policy would answer something else, or a turn moves somebody. Otherwise
+    /// A quantum runs while masters share or a program waits for more, and its end may change
+    /// something: the policy would answer something else, or a turn moves a program. Otherwise
     /// nothing changes by itself, and a manager that wakes for nothing is what all its programs
     /// cost while they compute.
     fn plan_turns(&mut self, now: Nanos, cause: Cause) {
@@ -480,7 +480,7 @@ impl Ledger {
     fn account(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.accounted_until);
         self.accounted_until = self.accounted_until.max(now);
-        // A processor has one user, unless somebody shares it (L2).
+        // A processor has one user, unless a program shares it (L2).
         if self.entries.iter().all(|entry| !entry.holding.shared) {
             for entry in &mut self.entries {
                 let received = passed.saturating_mul(entry.used().len() as u64);

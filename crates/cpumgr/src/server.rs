@@ -103,7 +103,7 @@ pub struct Server {
     alone: BTreeSet<u64>,
     /// Writes their masks down; from the first one on.
     keeper: Option<Keeper<Vec<masks::Attached>>>,
-    /// Somebody was let go since.
+    /// A process was let go since.
     unwritten: bool,
     /// Before that time the masks are not written down again.
     masks_rest: u64,
@@ -179,7 +179,7 @@ impl Server {
         let heeds = setup.heeds_strangers && setup.cpus.len() > 1;
         let foreign =
             heeds.then(|| Foreign::new(u64::from(process::current_pid().0.unsigned_abs())));
-        // The last thing that can fail: from now on there is somebody at the door.
+        // The last thing that can fail: from now on the API thread answers connections.
         let api = start(setup.listener, doorman, serials.clone())?;
         setup.reactor.add_calls(api.bell())?;
         Ok(Self {
@@ -234,7 +234,7 @@ impl Server {
     /// When the scheduler cannot wait any more (the kernel refuses epoll): a defect.
     pub fn run(mut self) -> SysResult<Ended> {
         self.trace_self(trace::Event::Start);
-        // The API thread is there already: it has turns as everybody.
+        // The API thread is there already: it has turns as all other threads have.
         let mut pace = Pace::begin();
         let mut events = Vec::new();
         let ended = loop {
@@ -268,7 +268,7 @@ impl Server {
         }
         self.unmute(now);
         self.finish_pass(now);
-        // Somebody may have come while this pass ended.
+        // A client may have come while this pass ended.
         if self.is_idle(now) {
             if !self.hear_calls(now) {
                 return Ok(Some(Ended::Idle));

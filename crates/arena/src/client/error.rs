@@ -14,7 +14,7 @@ use crate::message::{MAX_MESSAGE, MessageError, Refused, RefusedCode};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nobody listens there, or we may not connect.
+    /// No process listens there, or we may not connect.
     #[error("no manager answers at {}: {source}", path.display())]
     Unreachable {
         /// The socket.

@@ -83,7 +83,7 @@ impl Descriptors {
         Ok(Self { socket: Kept::new(socket)?, doorbell: Kept::new(doorbell)?, copy })
     }
 
-    /// Of a registration that is still to be made: nobody has the other ends.
+    /// Of a registration that is still to be made: no process has the other ends.
     pub(super) fn of_nobody() -> SysResult<Self> {
         let (socket, _hung_up) = fdpass::pair()?;
         Self::new(socket, Doorbell::new()?.into())

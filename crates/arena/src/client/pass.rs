@@ -32,7 +32,7 @@ impl Client {
 
     /// Passes `cpu` of this program's grant to another program of the domain that wants one (M6);
     /// the virtual processor that used it parks, and the next grants have one processor less until
-    /// [`Client::resume`]. False: nobody wants one, or the manager is not alive;
+    /// [`Client::resume`]. False: no such program wants one, or the manager is not alive;
     /// [`Client::release`] is for the others then.
     pub fn pass(&self, domain: &Domain, cpu: CpuId) -> bool {
         let passed = self.is_alive() && domain.pass(cpu);

@@ -61,7 +61,7 @@ pub(super) fn until_taken_in(tie: &Tie) -> bool {
                 // Another version or another user's: neither changes.
                 tie.life.end();
             }
-            // No time or no room, nobody there yet, or one that ends just now.
+            // No time or no room, no manager there yet, or one that ends just now.
             Err(error) => last = longest_pause(&error),
         }
     }

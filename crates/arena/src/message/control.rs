@@ -50,7 +50,7 @@ pub enum Control {
     },
     /// The manager shall end.
     Stop {
-        /// Only if nobody but the asker needs it.
+        /// Only if no client but the asker needs it.
         #[serde(default)]
         if_idle: bool,
     },

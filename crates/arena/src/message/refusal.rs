@@ -18,7 +18,7 @@ pub enum RefusedCode {
     System,
     /// What a control message asks for cannot be.
     NotPossible,
-    /// Somebody cancelled what was submitted.
+    /// A client cancelled what was submitted.
     Cancelled,
 }
 

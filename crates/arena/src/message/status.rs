@@ -45,8 +45,8 @@ pub struct Status {
     /// attached.
     #[serde(default)]
     pub silent: Vec<i32>,
-    /// The control group below which programs that do not obey are fenced in, escaped; `None`:
-    /// nobody is.
+    /// The control group below which programs that do not obey are fenced in, escaped; `None`: none
+    /// is.
     #[serde(default)]
     pub fences: Option<String>,
     /// Programs that may run at once; `None`: any number.
@@ -107,7 +107,7 @@ pub struct ProgramStatus {
     pub within: Option<String>,
     /// Its processor is used by several programs in turn.
     pub shared: bool,
-    /// Nobody else wants processors.
+    /// No other program wants processors.
     pub dedicated: bool,
     /// Its teams have a fixed size.
     pub fixed_team: bool,

@@ -58,7 +58,7 @@ impl Ledger {
         self.available().saturating_sub(wanted).max(equal)
     }
 
-    /// There are processors that nobody has for his own.
+    /// There are processors that no program uses as its own.
     pub fn has_spare(&self) -> bool {
         let held: usize = self.entries.iter().map(|entry| entry.used().len()).sum();
         held < self.available.cpus.len()
@@ -79,7 +79,7 @@ impl Ledger {
         self.entries.iter().any(|entry| entry.id == app && entry.curb.is_some())
     }
 
-    /// Under a policy that binds nothing nobody is curbed.
+    /// Under a policy that binds nothing no program is curbed.
     pub(super) fn forget_curbs(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.curb = None);
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::super::tests::{MS, cpus, ledger};
     use super::super::{Curb, Ledger, MAX_HOLD};
 
-    /// Programs that want all of so many processors, decided on.
+    /// Programs that want all of `processors` processors, decided on.
     fn books(processors: u32, policy: &str, programs: u64) -> Ledger {
         let mut ledger = ledger(processors, policy);
         (1..=programs).for_each(|app| ledger.arrive(AppId(app), processors, processors));
@@ -131,7 +131,7 @@ mod tests {
             assert!(ledger.is_contended());
             assert!(ledger.curb(AppId(1), to(2)) && !ledger.curb(AppId(1), to(2)));
             ledger.decide(200 * MS, Cause::Request);
-            // Equal shares do not become larger for that, and what nobody gets stays.
+            // Equal shares do not become larger for that, and what no other program gets stays.
             assert!(ledger.allotted().next().is_some_and(|it| it.held <= 2), "{policy}");
             assert!(ledger.holding(AppId(1)).is_some_and(|it| !it.cpus.is_empty()), "{policy}");
         }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(cpus(&ledger, 1), before);
         assert!(!ledger.holding(AppId(1)).unwrap().shared);
         assert_eq!(ledger.allotted().next().unwrap().held, 0, "it uses none of them");
-        // Now somebody wants them.
+        // Now another program wants them.
         ledger.ask(AppId(2), 4);
         ledger.decide(60 * MS, Cause::Request);
         assert_eq!(cpus(&ledger, 2).len(), 4);

@@ -14,8 +14,8 @@ pub struct Holding {
     pub shared: bool,
     /// No other program wants processors that it does not have.
     pub dedicated: bool,
-    /// It is bound to nothing and may use so many at once; `cpus` are all that are managed. Under
-    /// the policy `none`.
+    /// It is bound to nothing and may use this number of processors at once; `cpus` are all that
+    /// are managed. Under the policy `none`.
     pub unbound: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Entry {
     /// Under which program and region its times are kept, from its first report on.
     pub(super) kept_as: Option<(String, u64)>,
     pub(super) holding: Holding,
-    /// The last so many processors of the holding are idle (L5).
+    /// How many processors at the end of the holding are idle (L5).
     pub(super) idle: usize,
     /// Since when it holds each processor of its holding.
     pub(super) since: Vec<Nanos>,

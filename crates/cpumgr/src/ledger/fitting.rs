@@ -72,8 +72,8 @@ impl Ledger {
         short
     }
 
-    /// Adds processors on which nobody is to the decision; true if there were some, and somebody
-    /// could use them.
+    /// Adds processors on which no program is to the decision; true if there were some, and a
+    /// program could use them.
     fn deal(&mut self, views: &[AppView], short: &BTreeSet<AppId>) -> bool {
         let used: BTreeSet<u32> =
             self.entries.iter().flat_map(|entry| &entry.target).copied().collect();

@@ -70,7 +70,7 @@ mod tests {
         assert!(!ledger.leave_to_others(vec![2]));
         ledger.decide(MAX_HOLD, Cause::Administration);
         assert_eq!(cpus(&ledger, 1), [0, 1, 3]);
-        // It has all that there is, and nobody waits: nothing happens by itself.
+        // It has all that there is, and no program waits: nothing happens by itself.
         assert!(ledger.holding(AppId(1)).unwrap().dedicated);
         assert_eq!((ledger.waiting(), ledger.next_deadline()), (0, None));
         assert_eq!(ledger.left_to_others().collect::<Vec<_>>(), [2]);

@@ -82,7 +82,7 @@ impl Ledger {
     /// phase.
     fn settle_around(&mut self, kept: &[Kept], now: Nanos) -> Vec<AppId> {
         let keeper = sorted(kept.iter().map(|kept| kept.cpu));
-        // Asked for by programs that keep what nobody gets only.
+        // Read only for programs that keep what no other program gets.
         let is_serial = self.entries.iter().any(Entry::keeps_what_is_idle);
         let targets = self.entries.iter().flat_map(|entry| &entry.target).chain(&keeper).copied();
         let given = sorted(targets.filter(|_| is_serial));
@@ -182,7 +182,7 @@ impl Ledger {
         }
     }
 
-    /// Nobody is bound: everybody may run everywhere, on as many processors as the policy says.
+    /// No program is bound: each may run everywhere, on as many processors as the policy says.
     fn settle_unbound(&mut self, now: Nanos) -> Vec<AppId> {
         self.hold_ends = None;
         self.entries.iter_mut().for_each(|entry| entry.idle = 0);
@@ -235,7 +235,7 @@ impl Ledger {
 }
 
 impl Entry {
-    /// What it does not use and nobody gets stays in its holding (L5).
+    /// It keeps in its holding what it does not use and no other program gets (L5).
     fn keeps_what_is_idle(&self) -> bool {
         self.serial || self.curb.is_some()
     }

@@ -41,7 +41,7 @@ pub(super) struct Users {
     next: BTreeMap<u32, Nanos>,
     /// Turns that ended.
     turn: usize,
-    /// The end of a turn moves somebody.
+    /// The end of a turn moves a program.
     moves: bool,
 }
 
@@ -75,7 +75,7 @@ impl Ledger {
         self.users.others.values_mut()
     }
 
-    /// The end of a turn moves somebody.
+    /// The end of a turn moves a program.
     pub(super) fn is_moved_by_turns(&self) -> bool {
         self.users.moves || self.placement.is_moved_by_turns()
     }
@@ -355,7 +355,7 @@ mod tests {
         "dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr",
     ];
 
-    /// Programs of users 1, 2, ..., so many each, that want all processors. Program
+    /// Programs of users 1, 2, ..., of each the number given, that want all processors. Program
     /// `100 * user + i` is user `user`'s.
     fn books(processors: u32, policy: &str, programs: &[u64]) -> Ledger {
         let mut ledger = ledger(processors, policy);
@@ -381,7 +381,7 @@ mod tests {
         ledger.tick(until);
     }
 
-    /// Processor time of a user's programs, in processors, over so many quanta.
+    /// Processor time of a user's programs, in processors, over `quanta` quanta.
     fn received(ledger: &mut Ledger, users: u64, quanta: u64) -> Vec<f64> {
         ledger.account(50 * MS);
         let time = |ledger: &Ledger, user: u64| {

@@ -72,7 +72,7 @@ pub(super) struct Attached {
     pub(super) fence: CpuSet,
     /// Where its threads might run then, when those are not all that are managed.
     pub(super) within: Option<CpuSet>,
-    /// None of that is managed: nobody is bound.
+    /// None of that is managed: no thread is bound.
     pub(super) elsewhere: bool,
     pub(super) max: u32,
     pub(super) count: u32,

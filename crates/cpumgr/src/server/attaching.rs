@@ -30,8 +30,8 @@ impl Server {
                 "so many threads of user {owner} were looked at that it has to wait: try again in {seconds} s"
             ));
         }
-        // Whose it is comes first: whether others' processes are managed is not everybody's to
-        // know.
+        // The owner is checked first: not every user may learn whether another user's process is
+        // managed.
         let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now);
         self.charge(owner, now);
         self.take_in(attached?, owner)

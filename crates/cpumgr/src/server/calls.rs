@@ -138,7 +138,7 @@ impl Server {
         }
         let weight = self.weight_of(pid);
         // The same process on another connection: it became another program by exec, or its library
-        // was loaded anew. The old registration is nobody's any more.
+        // was loaded anew. The old registration belongs to no program any more.
         let before =
             self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
         if let Some(old) = before.map(|it| it.serial) {

@@ -39,12 +39,12 @@ pub(super) struct Connection {
     pub(super) weight: f64,
     /// Why its process is not managed, though it was announced.
     pub(super) reason: Option<String>,
-    /// When its process started, as far as somebody had to know.
+    /// When its process started, as far as that had to be known.
     pub(super) start: Option<u64>,
     /// It stands for a program that was registered with a killed manager, until that one registers
     /// here.
     pub(super) is_stand_in: bool,
-    /// Somebody detached it: it is not attached by itself again.
+    /// A client detached it: it is not attached by itself again.
     pub(super) detached: bool,
     /// What it registered.
     pub(super) program: Option<Program>,
@@ -109,7 +109,7 @@ impl Connection {
         self.mailbox.is_none()
     }
 
-    /// It may be managed from outside, and nobody let it go.
+    /// It may be managed from outside, and no client let it go.
     pub(super) fn wants_attach(&self) -> bool {
         self.attach && !self.detached
     }

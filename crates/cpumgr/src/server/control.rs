@@ -71,7 +71,7 @@ impl Server {
                              say it outside"
                 .into()),
             Ok(false) => Ok(()),
-            // It has ended, or there is no /proc: then nobody has a namespace of which we could
+            // It has ended, or there is no /proc: then no process has a namespace of which we could
             // know.
             Err(error) if error.is(libc::ESRCH) => Ok(()),
             Err(error) => Err(format!("whether your numbers of processes are the manager's cannot be told: {error}")),

@@ -6,7 +6,7 @@ use platform::scheduling::Haste;
 
 use super::connection::Connection;
 
-/// The scheduler's turns: so short that it does not wait for the end of anybody else's.
+/// The scheduler's turns: so short that it does not wait for the end of another thread's.
 const SLICE: Duration = Duration::from_micros(100);
 
 /// The scheduler's turns. As long as a grace runs it is in a hurry, since a thread that computes on

@@ -82,7 +82,7 @@ impl Scene {
         self.pass(QUANTUM / 4);
     }
 
-    /// Programs read what the books say, nobody holds nothing, and nobody holds what another one
+    /// Programs read what the books say, each holds something, and none holds what another one
     /// does.
     fn check(&self) {
         let mut owned = BTreeSet::new();
@@ -174,7 +174,7 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
     let (kept, handed) = (scene.server.settings().policy, scene.server.in_force().policy);
     assert_eq!((kept.as_str(), handed.as_str()), (asked_for, asked_for), "{call} {nth}");
     assert_eq!(status.policy, if status.policy_failure.is_some() { "equip" } else { "panics" });
-    // Another one takes over, and nobody mentions what was.
+    // Another one takes over, and no report mentions what was.
     let control = |what| ToManager::Control(what);
     let done = scene.say(tool, control(name(Some("dss-ts"), &[])));
     assert!(
@@ -214,7 +214,7 @@ fn what_a_user_owes_for_looks_does_not_mute_its_programs() {
 fn a_policy_that_panics_changes_nothing_but_who_decides() {
     let processes: std::sync::Arc<Vec<Process>> =
         std::sync::Arc::new((0..4).map(|_| Process::start()).collect());
-    // The seam of the model wants its runtime, though nobody else runs here.
+    // The seam of the model wants its runtime, though no other thread runs here.
     for call in CALLS {
         for nth in 1..=3 {
             let processes = std::sync::Arc::clone(&processes);

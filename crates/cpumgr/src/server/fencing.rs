@@ -44,7 +44,7 @@ impl Server {
                     }
                 }
             } else {
-                // A grace after a squeeze, and once in a quantum as long as somebody is squeezed.
+                // A grace after a squeeze, and once in a quantum as long as a thread is squeezed.
                 let squeezed = program.reclaim.squeezes() > before;
                 let pause =
                     if squeezed { self.grace } else { self.ledger.quantum().max(self.grace) };

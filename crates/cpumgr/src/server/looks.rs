@@ -3,9 +3,9 @@
 //! # Protocol
 //! 1. Whatever is asked of the kernel about a process's threads is charged to its user
 //!    (`kernel::Counted`).
-//! 2. Of a user that owes, attached processes are not looked at, nobody is attached, and squeezes
-//!    wait (its threads run on in turn with others'): until it is paid. Doorbells are heard all the
-//!    same. What is taken from its programs is others' all the same.
+//! 2. Of a user that owes, attached processes are not looked at, no process is attached, and
+//!    squeezes wait (its threads run on in turn with others'): until it is paid. Doorbells are
+//!    heard all the same. What is taken from its programs is others' all the same.
 
 use policies::AppId;
 
@@ -41,7 +41,7 @@ pub(super) mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Masks that nobody changes but the manager, and how often it asked for one or set one.
+    /// Masks that only the manager changes, and how often it asked for one or set one.
     #[derive(Clone, Debug, Default)]
     pub(in crate::server) struct Asked(Arc<Mutex<(u64, BTreeMap<i32, CpuSet>)>>);
 

@@ -26,7 +26,7 @@ impl Server {
         self.connections.values().filter(|it| it.program.is_some()).count() + self.attached.len()
     }
 
-    /// Somebody is a program, is about to be one, or waits to be one.
+    /// A process is a program, is about to be one, or waits to be one.
     pub(super) fn is_needed(&self) -> bool {
         let running = self.connections.values().any(|it| it.program.is_some() || it.announced);
         running || !self.queue.is_empty() || !self.attached.is_empty()

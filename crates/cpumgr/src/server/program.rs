@@ -148,7 +148,7 @@ impl Program {
     /// What follows when a program was told that it holds this: it is asked for what it holds no
     /// more, until `grace_ends`.
     pub(super) fn follow(&mut self, kernel: &dyn Kernel, holding: &Holding, grace_ends: u64) {
-        // Before anybody is bound: what it has got must be inside.
+        // Before any thread is bound: what it has got must be inside.
         if holding.unbound.is_none()
             && let Some(fence) = &mut self.fence
             && let Err(error) = fence.move_to(&holding.cpus.iter().copied().map(CpuId).collect())

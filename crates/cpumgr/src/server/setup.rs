@@ -70,14 +70,14 @@ pub struct Settings {
 pub enum Ended {
     /// A signal.
     Signal,
-    /// Nobody came.
+    /// No client came.
     Idle,
-    /// Somebody said so (`cpumgr stop`).
+    /// A client said so (`cpumgr stop`).
     Stopped,
-    /// Somebody starts another one in its place (`cpumgr run` from a wider place), which has its
+    /// A client starts another one in its place (`cpumgr run` from a wider place), which has its
     /// settings.
     Replaced,
-    /// Somebody said so, and it is to begin anew with these (`cpumgr restart`). What is attached
+    /// A client said so, and it is to begin anew with these (`cpumgr restart`). What is attached
     /// stays bound as it is.
     Restarts(Box<Settings>),
     /// Its socket file is gone.

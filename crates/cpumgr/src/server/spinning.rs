@@ -86,7 +86,7 @@ impl Server {
     }
 }
 
-/// Says that a process which somebody attached has fewer processors than threads that run.
+/// Says that a process which a client attached has fewer processors than threads that run.
 pub(super) fn warn(pid: Pid, running: usize, processors: usize) {
     tracing::warn!(
         pid = pid.0,

@@ -79,7 +79,7 @@ impl Server {
             let pid = Tid(connection.peer.pid.0);
             let seated = program.areas.vps().take_while(|vp| vp.index < holding.cpus.len());
             let seated = seated.map(|vp| (holding.cpus[vp.index], vp.tid));
-            // The initial thread, unless somebody says that he is virtual processor 0.
+            // The initial thread, unless another thread says that it is virtual processor 0.
             let threads: BTreeMap<_, _> = std::iter::once((first, pid)).chain(seated).collect();
             let threads = threads.into_iter();
             let threads = threads

@@ -9,8 +9,8 @@ use crate::unused::{Program, Sample};
 
 /// Threads of a program whose waiting is looked at.
 const MAX_THREADS: usize = 128;
-/// Programs whose threads' waiting one look asks for: more are doubtful only where somebody made
-/// them.
+/// Programs whose threads' waiting one look asks for: more are doubtful only where they were made
+/// so on purpose.
 const MAX_DOUBTFUL: usize = 64;
 
 impl Server {
@@ -68,7 +68,7 @@ impl Server {
 }
 
 /// How long the first threads of a process waited for a processor. A kernel that does not count
-/// that says that nobody waited.
+/// that says that no thread waited.
 fn waited(threads: &Threads) -> Option<u64> {
     let tids = threads.list(MAX_THREADS).ok()?;
     let waited = tids.into_iter().map(|tid| threads.times(tid).map_or(0, |times| times.waited));

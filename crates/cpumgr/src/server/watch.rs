@@ -65,7 +65,7 @@ impl Watch {
         (!is_first).then_some(running)
     }
 
-    /// The same for a process that has so many processors; nothing is read while it seems to use
+    /// The same for a process with this number of processors; nothing is read while it seems to use
     /// less than it has.
     pub(super) fn running_on(
         &mut self,

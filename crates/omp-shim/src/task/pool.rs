@@ -103,8 +103,8 @@ impl Shelf {
         }
     }
 
-    /// Puts the blocks that were freed last into the store: those that come to lie on top there are
-    /// the ones that the member that takes them next finds in a cache.
+    /// Puts the blocks that were freed last into the store: those come to lie on top there, and the
+    /// member that takes blocks next finds them in a cache.
     #[cold]
     fn shed(&self, store: &Store) {
         let batch = self.first.get();

@@ -42,7 +42,7 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// L1, L2, L6 and L7, and that nobody has more than it wants.
+/// L1, L2, L6 and L7, and that no program has more than it wants.
 pub(super) fn check(ledger: &Ledger) {
     let mut owner: BTreeMap<u32, AppId> = BTreeMap::new();
     for entry in &ledger.entries {
