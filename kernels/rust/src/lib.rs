@@ -6,10 +6,9 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `clock`, `random`, `checks`, `options`, `report`: what all kernels share.
-//! 2. `parts`: data that several threads write, cut into parts.
-//! 3. `loops`: parallel loops over them, by nanothreads or rayon.
-//! 4. `program`: what `main` of a kernel does.
-//! 5. `cg`, `ep`, `ft`, `is`, `mg`: one for each kernel.
+//! 2. `parts`, `loops`: data that several threads write, cut into parts; parallel loops over them.
+//! 3. `program`: what `main` of a kernel does.
+//! 4. `cg`, `ep`, `ft`, `is`, `mg`: the kernels.
 
 pub mod checks;
 mod clock;
