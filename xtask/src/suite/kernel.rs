@@ -1,5 +1,6 @@
 //! The programs of `kernels/`: which there are, how they are built, and the line that each prints.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,7 +13,7 @@ use crate::setup::{Workspace, find_program, install, is_root, must_succeed, show
 /// A program under measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
-    /// Its place below `kernels/` without the ending: `c/cg`, `fortran/bt`, `c/papers/epd`.
+    /// Its place below `kernels/` without the ending: `c/cg`, `fortran/bt`, `rust/mg`.
     pub(crate) name: String,
     /// The size of its problem: S, W, A or B.
     pub(crate) class: String,
@@ -74,9 +75,8 @@ impl Kernel {
     }
 }
 
-/// Builds all kernels by their own makefile; returns the folder and the programs in it, in the
-/// order of their names.
-pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<(PathBuf, Vec<String>)> {
+/// Builds all kernels, those in C and Fortran by their own makefile, and returns the file of each.
+pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     need("make", &["make"])?;
     need("gfortran", &["gfortran"])?;
     let folder = workspace.target.join("kernels");
@@ -84,19 +84,23 @@ pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<(PathBuf, Vec<Strin
     let mut make = Command::new("make");
     make.arg("--silent").arg("-C").arg(&source).arg(format!("OUT={}", folder.display()));
     must_succeed(&mut make)?;
-    let mut programs = Vec::new();
+    let mut programs = BTreeMap::new();
     for (below, ending) in [("c", "c"), ("c/papers", "c"), ("fortran", "f90")] {
         for name in sources(&source.join(below), ending)? {
             // What is no program has no file here: parts that programs share.
             let name = format!("{below}/{name}");
-            if folder.join(&name).is_file() {
-                programs.push(name);
+            let file = folder.join(&name);
+            if file.is_file() {
+                programs.insert(name, file);
             }
         }
     }
     ensure!(!programs.is_empty(), "{} built no program into {}", shown(&make), folder.display());
-    programs.sort_unstable();
-    Ok((folder, programs))
+    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "nanothreads-kernels"]))?;
+    for name in sources(&source.join("rust/src/bin"), "rs")? {
+        programs.insert(format!("rust/{name}"), workspace.target.join("release").join(name));
+    }
+    Ok(programs)
 }
 
 /// Names without endings of the files with an ending in a folder.

@@ -10,7 +10,7 @@ mod runtime;
 mod summary;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -33,7 +33,7 @@ use crate::setup::{Workspace, must_succeed};
 use crate::{peers, shim, skips};
 
 /// What `--subset` takes: codes that scale and that do not, with short and long regions.
-const SUBSET: [&str; 6] = ["c/cg", "c/ft", "c/lu", "c/mg", "c/papers/apsi", "fortran/bt"];
+const SUBSET: [&str; 6] = ["c/cg", "c/ft", "c/lu", "c/papers/apsi", "fortran/bt", "rust/mg"];
 /// Copies of each program.
 const COPIES: [usize; 5] = [1, 2, 3, 4, 8];
 const FEW_COPIES: [usize; 3] = [1, 2, 4];
@@ -52,7 +52,7 @@ const LONGEST_TUNING: Duration = Duration::from_secs(120);
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Programs by their place in `kernels/`, as c/cg or fortran/bt; default: all.
+    /// Programs by their place in `kernels/`, as c/cg, fortran/bt or rust/mg; default: all.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     programs: Vec<String>,
     /// Copies of each program at the same time [default: 1,2,3,4,8].
@@ -62,7 +62,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MIX", value_delimiter = ',')]
     mixes: Vec<String>,
     /// On what; those of others run 1 and 4 copies and the mixes.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["one", "managed", "alone", "libgomp", "passive", "libomp"])]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["one", "managed", "alone", "libgomp", "passive", "libomp", "rayon"])]
     runtimes: Vec<Runtime>,
     /// How often each is run.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -96,7 +96,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     );
     let path = options.record.clone().unwrap_or_else(|| workspace.target.join("suite/suite.csv"));
     let mut record = Record::open(&path, options.resume)?;
-    let (folder, there) = kernel::build(workspace)?;
+    let files = kernel::build(workspace)?;
+    let there: Vec<String> = files.keys().cloned().collect();
     let programs = chosen(options, &there)?;
     let runtimes = runtimes(options);
     let matrix = matrix(options, &programs, runtimes, &there)?;
@@ -121,7 +122,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let program = workspace.target.join("release/cpumgr");
     let manager = Manager::start(&program, &library, private.path(), &[])?;
     let mut suite = Suite {
-        folder,
+        files,
         places,
         manager,
         kernels: BTreeMap::new(),
@@ -272,8 +273,8 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
 
 /// A suite that runs.
 struct Suite {
-    /// The programs.
-    folder: PathBuf,
+    /// The programs by their names.
+    files: BTreeMap<String, PathBuf>,
     places: Places,
     manager: Manager,
     /// With the amount of work.
@@ -341,14 +342,20 @@ impl Suite {
         }
     }
 
+    /// The command of a program, without its work.
+    fn command(&self, program: &str, runtime: Runtime) -> Command {
+        // Every name was looked up before.
+        let file = self.files.get(program).map_or(Path::new(program), PathBuf::as_path);
+        self.places.command(runtime, file, &self.manager)
+    }
+
     /// How much work makes a copy alone last as long as is asked for; of the record, where it says.
     fn tune(&self, program: &str, options: &Options, record: &Record) -> anyhow::Result<Tuned> {
         let recorded = record.repeat_of(program)?;
         let class = recorded.as_ref().map_or(&options.class, |(class, _)| class).clone();
         let time = |runtime: Runtime| {
             let mut finished = run_copies(1, LONGEST_TUNING, || {
-                let path = self.folder.join(program);
-                let mut command = self.places.command(runtime, &path, &self.manager);
+                let mut command = self.command(program, runtime);
                 command.args(["--class", &class, "--repeat", "1", "--json", "--quiet"]);
                 command
             })?;
@@ -360,9 +367,10 @@ impl Suite {
                 Outcome::Wrong(what) => bail!("{program} --class {class}: {what}"),
             }
         };
+        let usual = if Runtime::Libgomp.runs(program) { Runtime::Libgomp } else { Runtime::Alone };
         // The second run is warm.
-        let _cold = time(Runtime::Libgomp)?;
-        let (all, _) = time(Runtime::Libgomp)?;
+        let _cold = time(usual)?;
+        let (all, _) = time(usual)?;
         let (one, turnaround) = time(Runtime::One)?;
         // A fast program's single repetition says little: the first are slow, and no clock is so
         // exact; a tenth more makes up for it.
@@ -380,8 +388,7 @@ impl Suite {
             cell.scenario.0.iter().map(|it| self.kernels[it].one_thread).fold(0.0, f64::max);
         let cap = LEAST_CAP.max(CAP * longest.max(work / self.processors as f64));
         let commands = cell.scenario.0.iter().map(|program| {
-            let path = self.folder.join(program);
-            let mut command = self.places.command(cell.runtime, &path, &self.manager);
+            let mut command = self.command(program, cell.runtime);
             command.args(self.kernels[program].kernel.arguments());
             command
         });

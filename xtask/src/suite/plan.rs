@@ -87,7 +87,10 @@ impl Matrix {
                 let mut runtimes = self.runtimes.clone();
                 let turn = repetition as usize % runtimes.len().max(1);
                 runtimes.rotate_left(turn);
-                runtimes.retain(|runtime| !runtime.is_peer() || self.is_for_peers(scenario));
+                runtimes.retain(|runtime| {
+                    scenario.0.iter().all(|program| runtime.runs(program))
+                        && (!runtime.is_peer() || self.is_for_peers(scenario))
+                });
                 cells.extend(runtimes.into_iter().map(|runtime| Cell {
                     repetition,
                     scenario: scenario.clone(),
@@ -137,6 +140,23 @@ mod tests {
         assert_eq!(of(0, 3), [Runtime::One, Runtime::Managed, Runtime::Libgomp]);
         assert_eq!(of(3, 5), [Runtime::One, Runtime::Managed], "no peer with two copies");
         assert_eq!(of(5, 8), [Runtime::Managed, Runtime::Libgomp, Runtime::One]);
+    }
+
+    #[test]
+    fn programs_run_on_what_they_are_made_for() {
+        let cells = |program: &str| {
+            let matrix = Matrix {
+                scenarios: vec![Scenario::parse(program).unwrap()],
+                runtimes: Runtime::ALL.to_vec(),
+                repetitions: 1,
+                peer_copies: vec![1],
+            };
+            matrix.cells().into_iter().map(|cell| cell.runtime).collect::<Vec<_>>()
+        };
+        use Runtime::{Alone, Libgomp, Libomp, Managed, One, Passive, Rayon};
+        assert_eq!(cells("rust/cg"), [One, Managed, Alone, Rayon]);
+        assert_eq!(cells("c/cg"), [One, Managed, Alone, Libgomp, Passive, Libomp]);
+        assert_eq!(cells("c/cg+rust/cg"), [One, Managed, Alone]);
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::setup::clean_environment;
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Runtime {
-    /// gcc's libgomp with one thread: with the best run alone, what the ideal is made of.
+    /// One thread, in OpenMP programs libgomp's: with the best run alone, what the ideal is made
+    /// of.
     One,
     /// The drop-in library under a manager.
     Managed,
@@ -34,17 +35,20 @@ pub(crate) enum Runtime {
     Passive,
     /// LLVM's libomp under libgomp's name, with hot nested teams.
     Libomp,
+    /// rayon, on which the Rust programs run as well.
+    Rayon,
 }
 
 impl Runtime {
     /// In the order of tables.
-    pub(crate) const ALL: [Runtime; 6] = [
+    pub(crate) const ALL: [Runtime; 7] = [
         Runtime::One,
         Runtime::Managed,
         Runtime::Alone,
         Runtime::Libgomp,
         Runtime::Passive,
         Runtime::Libomp,
+        Runtime::Rayon,
     ];
 
     /// As on the command line and in records.
@@ -56,12 +60,27 @@ impl Runtime {
             Runtime::Libgomp => "libgomp",
             Runtime::Passive => "passive",
             Runtime::Libomp => "libomp",
+            Runtime::Rayon => "rayon",
         }
     }
 
     /// A runtime of others, which may collapse and is then ended early.
     pub(crate) fn is_peer(self) -> bool {
+        self.is_openmp() || self == Runtime::Rayon
+    }
+
+    /// An OpenMP library of others.
+    fn is_openmp(self) -> bool {
         matches!(self, Runtime::Libgomp | Runtime::Passive | Runtime::Libomp)
+    }
+
+    /// Whether a program can run on it: the Rust programs on nanothreads, which is in them, and on
+    /// rayon; the others on OpenMP.
+    pub(crate) fn runs(self, program: &str) -> bool {
+        match program.starts_with("rust/") {
+            true => !self.is_openmp(),
+            false => self != Runtime::Rayon,
+        }
     }
 }
 
@@ -92,6 +111,7 @@ impl Places {
             Runtime::Alone => {
                 command.env("LD_LIBRARY_PATH", &self.drop_in).env("NANOS_CPUMGR", "off");
             }
+            Runtime::Rayon => _ = command.args(["--runtime", "rayon"]),
             Runtime::Managed | Runtime::Libgomp => {}
         }
         command

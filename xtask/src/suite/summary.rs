@@ -20,7 +20,7 @@ use crate::measure::{AGREE, Spread, median};
 const LARGEST_RATIO: f64 = 1.05;
 /// Largest turnaround of a copy to the mean of its run's copies.
 const LARGEST_SPREAD: f64 = 1.1;
-/// Largest ratio of one copy alone to the best of libgomp and libomp.
+/// Largest ratio of one copy alone to the best of libgomp, libomp and rayon.
 const LARGEST_ALONE: f64 = 1.02;
 
 /// The copies of one run.
@@ -177,19 +177,20 @@ impl<'a> Summary<'a> {
         Some(Verdict::Ratio { ratio, inequality })
     }
 
-    /// The ratio of one copy alone on a runtime to the best of libgomp and libomp, by pairs of the
-    /// same repetition whose round trips agree.
+    /// The ratio of one copy alone on a runtime to the best of libgomp, libomp and rayon, by pairs
+    /// of the same repetition whose round trips agree.
     pub(crate) fn alone_to_peers(&self, program: &str, runtime: Runtime) -> Option<Spread> {
         let alone = Scenario::copies(program, 1);
         let kind = |runtime| self.runs.get(&(alone.clone(), runtime));
-        let peers = [Runtime::Libgomp, Runtime::Libomp].into_iter().filter_map(|peer| {
-            let times: Vec<f64> = self
-                .of(&alone, peer)
-                .filter(|run| run.is_verified())
-                .map(Run::turnaround)
-                .collect();
-            (!times.is_empty()).then(|| (median(&times), peer))
-        });
+        let peers =
+            [Runtime::Libgomp, Runtime::Libomp, Runtime::Rayon].into_iter().filter_map(|peer| {
+                let times: Vec<f64> = self
+                    .of(&alone, peer)
+                    .filter(|run| run.is_verified())
+                    .map(Run::turnaround)
+                    .collect();
+                (!times.is_empty()).then(|| (median(&times), peer))
+            });
         let (_, best) = peers.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let pairs = kind(runtime)?.iter().filter_map(|(repetition, run)| {
             let peer = kind(best)?.get(repetition)?;
