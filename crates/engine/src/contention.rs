@@ -48,11 +48,11 @@ const FEW: usize = 8;
 /// Waits that are looked at closely after one that took long.
 const CLOSE: u32 = 8;
 
-/// One wait in so many is timed while nothing was seen. A prime: programs whose regions have the
-/// same few waits would else have the same ones timed in each.
+/// While nothing was seen, one wait of this many is timed. A prime: otherwise programs whose
+/// regions have the same few waits would have the same ones timed in each region.
 const TIMED: u32 = 5;
 
-/// After close looks no thread begins others for so many times as long as they took.
+/// After a close look no thread begins another one for this many times as long as the look took.
 const SHARE: u64 = 32;
 
 /// The most microseconds that one look is taken to cost: a thread that lost its processor during

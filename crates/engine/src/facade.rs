@@ -67,11 +67,11 @@ pub fn renew_threads() {
 }
 
 /// Says that an iteration of the program's outer loop begins, for measurements of how much the
-/// program gains from its processors ([`TeamSizer`]: those that a manager grants). Nobody has to
-/// call it: iterations are found in the sequence of regions, where that has a pattern. Who does
-/// calls it once in each iteration, outside regions, on the thread that forks them. Without a
-/// manager nothing happens. Cost: a few loads, and a clock reading while there is something to
-/// measure.
+/// program gains from its processors ([`TeamSizer`]: those that a manager grants). The call is
+/// optional: iterations are found in the sequence of regions, where that has a pattern. A program
+/// that calls it does so once in each iteration, outside regions, on the thread that forks them.
+/// Without a manager nothing happens. Cost: a few loads, and a clock reading while there is
+/// something to measure.
 ///
 /// ```
 /// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}
@@ -115,7 +115,7 @@ pub fn spin_limit() -> u64 {
 }
 
 /// To be called between two pieces of work that the calling thread does for a region (chunks of a
-/// loop, tasks), where it holds nothing and nobody waits for just this thread: it follows what a
+/// loop, tasks), where it holds nothing and no thread waits for just this one: it follows what a
 /// manager granted meanwhile. Cost: four loads, and one that is thread-local; two loads without a
 /// manager.
 #[inline]

@@ -1,28 +1,28 @@
-//! What others inherit from a thread of the engine: the mask that the program was started with
-//! (D2), and usual turns.
+//! What a thread of the engine passes on to what it starts: the mask that the program was started
+//! with (D2), and usual turns.
 //!
-//! A worker may be bound to one processor, or put on one by who wakes it
+//! A worker may be bound to one processor, or put on one by the thread that wakes it
 //! ([`berth`](crate::placement::berth)), and the kernel hands a thread's mask on to whatever that
 //! thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
-//! - What it starts otherwise the C library tells nobody of: programs by `posix_spawn`, `system`,
-//!   `popen`, or `vfork` (or `clone`) and exec, and threads. Who starts them does so in
-//!   [`unbound`]. A library that stands in front of the C library can do that for all programs at
-//!   once, as the drop-in OpenMP library does: [`unbound`] around the spawning calls and
-//!   `pthread_create`, whose child is made inside the C library, and [`before_exec`] in front of
-//!   the exec calls. Nobody has to know of the `vfork`, which could not be wrapped, since it
-//!   returns twice: its child sets itself right when it becomes a program.
+//! - Of the other starts the C library tells no one: programs by `posix_spawn`, `system`, `popen`,
+//!   or `vfork` (or `clone`) and exec, and threads. The caller starts them in [`unbound`]. A
+//!   library that stands in front of the C library can do that for all programs at once, as the
+//!   drop-in OpenMP library does: [`unbound`] around the spawning calls and `pthread_create`, whose
+//!   child is made inside the C library, and [`before_exec`] in front of the exec calls. `vfork`
+//!   itself, which could not be wrapped since it returns twice, needs nothing: its child sets
+//!   itself right when it becomes a program.
 //!
-//! Turns go the same way: a master that has long ones (`thread/stint.rs`) gives them up
-//! before it starts anything.
+//! Turns go the same way: a master that has long ones (`thread/stint.rs`) gives them up before it
+//! starts anything.
 //!
 //! # In a child of `vfork`
 //! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec;
-//! other threads run. So it must not allocate nor lock, and what it writes its parent finds.
-//! [`before_exec`] reads a thread-local and words of the worker, and tells by the
-//! kernel's number which of the two calls it. The child may have got a mask of its own from the
-//! program, which stays: what it has is inherited if it is what the parent has, or what that was
-//! bound to or put on (it may have been squeezed or freed since).
+//! other threads run. So the child must neither allocate nor lock, and its parent finds what it
+//! writes. [`before_exec`] reads a thread-local and words of the worker, and tells by the kernel's
+//! thread number which of the two calls it. The child may have got a mask of its own from the
+//! program; that mask stays. The child's mask is inherited if it is the parent's, or the one that
+//! the parent was bound to or put on (the parent may have been squeezed or freed since).
 
 use crate::manager::source;
 use crate::placement::berth::Held;
@@ -54,8 +54,8 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// True when what the calling thread starts might inherit a processor that this crate put it on, or
-/// the long turns of a master: who starts something had better do it in [`unbound`]. Cost: a
+/// True when what the calling thread starts might inherit a processor that this crate put the
+/// thread on, or the long turns of a master: it had better start it in [`unbound`]. Cost: a
 /// thread-local load, and another one or two. May be called in signal handlers and in children of
 /// `vfork`.
 pub fn needs_unbound() -> bool {
@@ -91,8 +91,8 @@ pub fn before_exec() {
     }
 }
 
-/// Whether the worker may have another mask than the program's: a manager squeezes also
-/// those that nobody in the program has bound.
+/// Whether the worker may have another mask than the program's: a manager squeezes also workers
+/// that are not bound.
 fn may_be_bound(worker: &Worker) -> bool {
     worker.is_bound() || source::managed_already().is_some()
 }
@@ -122,9 +122,9 @@ fn forget_place(worker: &Worker) {
     local().waiter().sitter().was_put_elsewhere();
 }
 
-/// The calling worker while what it starts has the program's mask: nobody puts it
-/// anywhere, and a manager does not squeeze it: who waits for a processor between its new mask and
-/// the start can be outside for longer than the grace.
+/// The calling worker while what it starts has the program's mask: no other thread puts it
+/// anywhere, and no manager squeezes it. A thread that waits for a processor between its new mask
+/// and the start can be outside its grant for longer than the grace.
 struct Unbound {
     local: &'static Local,
     worker: &'static Worker,
@@ -158,8 +158,8 @@ impl Drop for Unbound {
         if let Some(before) = &self.before {
             // Refused if the processor went offline: the thread then has all.
             let _ = before.take();
-            // A grant that came meanwhile, or the end of the manager: wherever the thread was put
-            // since then, nobody knows where it is now.
+            // Meanwhile a grant may have come, or the end of the manager: wherever the thread was
+            // put since then, its place is unknown now.
             forget_place(self.worker);
         }
         if let Some(managed) = source::managed_already() {

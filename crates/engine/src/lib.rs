@@ -21,10 +21,10 @@
 //! 14. `teams`: teams, and what runs regions on them.
 //! 15. `facade`, `inheritance`, `report`: what a runtime asks of the engine beside that.
 //!
-//! What a lower module needs of an upper one it is given: the pool the life of a worker, by whoever
-//! reserves; the source of team sizes what is around a question to the program's own code
-//! ([`set_team_sizer`]); a wake what goes before it; and the process what a forked child does first
-//! (`process::at_child`). There are no others.
+//! What a lower module needs of an upper one it is given: the caller that reserves workers gives
+//! the pool the function that they run; the source of team sizes is given what is around a question
+//! to the program's own code ([`set_team_sizer`]); a wake, what goes before it; and the process,
+//! what a forked child does first (`process::at_child`). There are no others.
 //!
 //! # Example
 //! ```

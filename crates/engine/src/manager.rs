@@ -1,15 +1,15 @@
-//! How a program follows a processor manager: who sits where, what it asks for and gives back, and
-//! whom its threads help.
+//! How a program follows a processor manager: where its threads sit, what it asks for and gives
+//! back, and which squeezed worker a waiting thread helps.
 //!
 //! # Seats (`manager/seats.rs`)
-//! The manager speaks of workers 0, 1, 2, ... of a program, and gives a processor to
-//! each of the first ones. *Seat* i is where it says that number i shall run. The master has seat
-//! 0; thread i of its teams has seat i (D3): a worker that was created under another number changes
-//! seats with who has it. A seat beyond the grant is everywhere in the grant. With several masters
-//! nobody knows whose thread i runs when: they share the number of processors
-//! ([`shares`](crate::protocols::shares), D6), and every worker may run on all that are granted. A
-//! place of its own for each would have to change with what each fork takes, and moving a thread
-//! that is awake costs more than most regions.
+//! The manager speaks of workers 0, 1, 2, ... of a program, and gives a processor to each of the
+//! first ones. *Seat* i is where it says that number i shall run. The master has seat 0; thread i
+//! of its teams has seat i (D3): a worker that was created under another number changes seats with
+//! the worker that has seat i. A seat beyond the grant is everywhere in the grant. With several
+//! masters it is not known which master's thread i runs when: the masters share the number of
+//! processors ([`shares`](crate::protocols::shares), D6), and every worker may run on all that are
+//! granted. A place of its own for each would have to change with what each fork takes, and moving
+//! a thread that is awake costs more than most regions.
 //!
 //! # Where a thread changes its place (D1)
 //! A new grant has a new epoch. Threads look for one at *safe points* only
@@ -20,20 +20,17 @@
 //!   taken; in a team that is too large now it waits by yields.
 //! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a
 //!   running thread's migration costs; and it moves itself to seat 0, by binding itself there and
-//!   at once to its own mask again: it is never *kept* anywhere (D2), and what it forks with
-//!   another process inherits its mask.
 //! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all workers their
-//!   mask back: a region that is out does not have to come to a safe point (D5).
-//!
+//!   mask back: an open region does not have to come to a safe point (D5).
 //! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2,
-//!   when the kernel has taken it elsewhere while it let the others have their turn: it is bound
-//!   nowhere, and the kernel's balance of load takes who only waits to where fewer wait. There sits
-//!   a stranger, or another program's team, and has the processor for a time slice at each of the
-//!   master's turns; left there it stayed for some 30 ms, ten times a second (`cargo xtask real`,
-//!   `hist` beside a hog: 1.42 times one thread's time; 1.26 with P4 at every fork, too). Who is
-//!   moved while it computes stays: members that wait for each other in the program's own code are
-//!   better off on two processors, whoever else is there (`cargo xtask flip flags`: 27 times as
-//!   many rounds in a second).
+//!   when the kernel has moved it while it let the others have their turn: it is bound nowhere, and
+//!   the kernel's balance of load moves a thread that only waits to where fewer wait. There sits a
+//!   stranger, or another program's team, and has the processor for a time slice at each of the
+//!   master's turns; left there, the master stayed for some 30 ms, ten times a second (`cargo xtask
+//!   real`, `hist` beside a hog: 1.42 times one thread's time; 1.26 with P4 at every fork, too). A
+//!   thread that is moved while it computes stays there: members that wait for each other in the
+//!   program's own code are better off on two processors, whatever else runs there (`cargo xtask
+//!   flip flags`: 27 times as many rounds in a second).
 //!
 //! P1 to P3 may meet on one worker: see [`following`].
 //!
@@ -48,9 +45,9 @@
 //!
 //! # Papers
 //! P2 sections 3.1 to 3.3 and 5.2, Figures 3 and 4 (M3, M5 to M7, M9, M10). There a worker that is
-//! asked suspends itself, and work that was preempted waits for a processor; here teams keep their
-//! threads (D15), so that a thread without a processor of its own shares those of its program, and
-//! whoever waits gives way to it.
+//! asked suspends itself, and work that was preempted waits for a processor. Here teams keep their
+//! threads (D15): a thread without a processor of its own shares those of its program, and threads
+//! that wait give way to it.
 
 use crate::placement::following;
 use crate::program::mask_and_quota::MaskAndQuota;
@@ -222,8 +219,9 @@ impl Managed {
         advice.most.map_or(usize::MAX, |most| most as usize)
     }
 
-    /// Where a thread waits: it follows a new grant, and helps who has no processor. `worker`: the
-    /// calling thread, unless it is the program's. Cost when nothing is new: a few loads.
+    /// Where a thread waits: it follows a new grant, and helps a worker that has no processor.
+    /// `worker`: the calling thread, unless it is the program's. Cost when nothing is new: a few
+    /// loads.
     #[inline]
     pub(crate) fn at_safe_point(&self, worker: Option<&'static Worker>) {
         if let Some(worker) = worker

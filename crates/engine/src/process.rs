@@ -48,7 +48,7 @@ pub(crate) fn new_generation() -> u64 {
 }
 
 /// From here on children of the process are told from it. Called before there is anything that a
-/// child must not use, as often as somebody likes.
+/// child must not use, any number of times.
 #[cold]
 pub(crate) fn watch_forks() {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);

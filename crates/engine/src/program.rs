@@ -18,8 +18,8 @@ pub(crate) mod mask_and_quota;
 pub(crate) mod masters;
 pub(crate) mod statistics;
 
-/// See the module head. On lines of its own: all threads that fork or wait read it, and what the
-/// allocator would put beside it somebody may be writing.
+/// See the module head. On lines of its own: all threads that fork or wait read it, and other
+/// threads may write what the allocator would put beside it.
 #[repr(align(128))]
 pub struct Program {
     config: Once<Config>,
@@ -65,9 +65,9 @@ impl State for Program {
         if let Some(config) = self.config.get() {
             let _ = fresh.config.set(config.clone());
         }
-        // The forking thread may be a bound worker; the child is a program like its
-        // parent (D2, D4). What nobody has looked up yet, or another thread is amid looking up, the
-        // child looks up itself.
+        // The forking thread may be a bound worker; the child is a program like its parent (D2,
+        // D4). What was not looked up yet, or is being looked up by another thread, the child looks
+        // up itself.
         if let Some(mask) = self.mask.get() {
             let _ = fresh.mask.set(mask.clone());
         }

@@ -92,7 +92,8 @@ pub(crate) enum Timing {
     Untimed,
     /// From then on, for [`TIMED`] waits.
     Sample(Ticks),
-    /// Closely, from then on: so many nanoseconds had the process run.
+    /// Closely, from then on; the number is the processor time of the process until then, in
+    /// nanoseconds.
     Close(Ticks, u64),
 }
 
@@ -175,8 +176,8 @@ impl Strangers {
         }
     }
 
-    /// A wait that was timed, but not closely, took so many ticks. One that took long says nothing
-    /// of others.
+    /// A wait that was timed, but not closely, took `passed` ticks. A long one alone says nothing
+    /// of other programs: it makes close looks due.
     #[inline]
     fn judge(&self, passed: u64) -> u64 {
         if passed < Ticks::about_us(HOLE) {

@@ -7,33 +7,35 @@
 //!    none of the domain does, it gives it back.
 //! 2. *Count.* Until the manager has booked that, the giver counts the processor out of its grant,
 //!    the receiver into its own: their next teams are smaller and larger ([`Desk::processors`]).
-//! 3. *Sit.* The seats behind the grant have the processors that came, in the order of their
-//!    numbers; a seat whose processor was passed is everywhere in what is left
+//! 3. *Sit.* The seats after those of the grant have the processors that came, in the order of
+//!    their numbers; a seat whose processor was passed is everywhere in what is left
 //!    ([`Desk::cpu_of_seat`]).
-//! 4. *Move.* What is in the air is a part of the epoch: who follows another one goes where the new
-//!    one puts it, at its next safe point or at its master's fork, as with a new grant.
+//! 4. *Move.* What is in the air is a part of the epoch: a thread that follows another epoch goes
+//!    where the new one puts it, at its next safe point or at its master's fork, as with a new
+//!    grant.
 //!
-//! Nobody is woken: who sleeps has nothing to run, and the fork that has something for it wakes it.
+//! No thread is woken: a sleeping thread has nothing to run, and the fork that has something for it
+//! wakes it.
 //!
 //! # Invariants
 //! - A-I1 The air is looked at before the grant. A processor that is booked is in one of them at
-//!   least (D5 there); who finds it in both counts it once.
+//!   least (D5 there); a look that finds it in both counts it once.
 //! - A-I2 An epoch does not come back: it is the sum of two numbers that only grow.
-//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: its area is
-//!   nobody's. The watcher's thread joins the next manager's domain, if it has one
-//!   ([`Desk::comes_back`]); from then on what is in its area counts. A manager that does not
-//!   answer in time is asked again later, some times ([`Client::return_again`]).
+//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: the area of
+//!   the old manager does not count. The watcher's thread joins the next manager's domain, if it
+//!   has one ([`Desk::comes_back`]); from then on what is in its area counts. A manager that does
+//!   not answer in time is asked again later, some times ([`Client::return_again`]).
 //!
 //! # Races
-//! *Two changes, one look.* A processor comes and lands between two looks of everybody: the epoch
-//! of the grant has changed if it is ours, and nothing has if it is not.
+//! *Two changes, one look.* A processor comes and lands between two looks, whichever threads look:
+//! the epoch of the grant has changed if it is ours, and nothing has if it is not.
 //! *Two looks, in another order.* A looks and finds 3, B looks and finds it landed and notes that,
 //! A notes 3: an epoch too many, and the next look notes the truth under another one.
 //!
 //! # Orderings
-//! `changes`, `is_busy`: Relaxed. Written under the lock of `seen`; who misses one finds it at the
-//! next look. `registration`: written (Release) behind the joining, read (Acquire) before the area
-//! is looked at.
+//! `changes`, `is_busy`: Relaxed. Written under the lock of `seen`; a thread that misses one finds
+//! it at its next look. `registration`: written (Release) after the joining, read (Acquire) before
+//! the area is looked at.
 //!
 //! # Papers
 //! P2 section 3.3 (M6). There the processor itself begins to run the other program's work; here it
@@ -94,7 +96,7 @@ struct Held {
     granted: usize,
     /// Those that may be used.
     cpus: CpuSet,
-    /// Of these, who came; the seats behind the grant have them.
+    /// Of these, those that came; the seats after those of the grant have them.
     came: CpuSet,
     passed: CpuSet,
 }
@@ -250,8 +252,8 @@ impl Desk {
         self.client.grant().epoch.wrapping_add(changes)
     }
 
-    /// Step 1; false where nobody of the domain wants a processor. A program's last one, and what
-    /// is not its own, are not its to give.
+    /// Step 1; false where no program of the domain wants a processor. A program does not give its
+    /// last one, nor one that is not its own.
     fn pass(&self, cpu: CpuId) -> bool {
         let Some(air) = self.air.get().filter(|air| air.is_current(&self.client)) else {
             return false;

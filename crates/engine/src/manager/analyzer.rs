@@ -48,7 +48,7 @@ const SAMPLES: usize = 5;
 const LONG: u64 = 100_000_000;
 /// The longest iteration, in nanoseconds on [`BASE`] processors, for which a base is measured.
 const MOST_BASE: u64 = 500_000_000;
-/// The part of its time that a program spends on [`BASE`] processors at most: one of so many.
+/// A program spends at most 1 / `SHARE` of its time on [`BASE`] processors.
 const SHARE: u64 = 10;
 /// Loops whose bases are remembered.
 const BASES: usize = 8;
@@ -68,11 +68,11 @@ const LONG_REST: u32 = 65_536;
 /// What a region of the master may have, and what is to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Advice {
-    /// At most so many processors, for this region.
+    /// The most processors for this region.
     pub(super) most: Option<u32>,
     /// What was measured.
     pub(super) report: Option<Measured>,
-    /// For so many regions nothing is to be asked.
+    /// The number of regions for which nothing is to be asked.
     pub(super) rest: u32,
 }
 
@@ -214,8 +214,8 @@ impl Analyzer {
         self.iteration_begins(now)
     }
 
-    /// The region that was forked has `size` threads, more than one: of one thread it is if nobody
-    /// says so.
+    /// The region that was forked has `size` threads, more than one. Without this call a region has
+    /// one thread.
     pub(super) fn forked(&mut self, size: u32) {
         if let Some(sample) = &mut self.sample {
             sample.mixed |= sample.forked > 0 && sample.size != size;

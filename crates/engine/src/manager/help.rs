@@ -2,20 +2,20 @@
 //!
 //! # Protocol
 //! 1. The manager squeezed a worker that did not come to a safe point: it runs on, somewhere on
-//!    what the program keeps, in turn with whoever runs there, and the manager's verdict on its
-//!    seat says so.
+//!    what the program keeps, in turn with the threads there, and the manager's verdict on its seat
+//!    says so.
 //! 2. A thread of the program that waits, and has a processor, finds `preempted` above 0 (one load)
-//!    and takes the first such worker that nobody has helped in this epoch: it binds it to the own
-//!    processor, and goes on waiting, which there means to yield, and then to sleep. "No time will
-//!    be lost waiting for a synchronisation with a preempted processor."
+//!    and takes the first such worker that was not helped in this epoch yet: the helper binds it to
+//!    its own processor, and goes on waiting, which there means to yield, and then to sleep. "No
+//!    time will be lost waiting for a synchronisation with a preempted processor."
 //! 3. The helped worker comes to a safe point in its own time, where it finds the epoch that it
 //!    does not follow, and takes its own place again.
 //!
 //! # Races
 //! A and B (two that wait) want to help the same worker: its mark is a swap, and one of them goes
 //! on to the next worker. A helps while the manager takes A's processor: the helped worker is on a
-//! processor that is another's, and not for longer than a squeezed one may be: the manager finds it
-//! there when the grace is over.
+//! processor of another program, and not for longer than a squeezed one may be: the manager finds
+//! it there when the grace is over.
 
 use super::Managed;
 use crate::placement::following;
@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// See the module head.
 #[derive(Debug, Default)]
 pub(super) struct Help {
-    /// Epoch and number of squeezed workers for which nobody was found any more: not looked for
-    /// again.
+    /// Epoch and number of squeezed workers for which the last search found no worker to help: not
+    /// searched again.
     done: AtomicU64,
 }
 

@@ -60,7 +60,7 @@ impl Source {
         Self { sizer, around: around.filter(|_| !sizer.forks_nothing(Seal)), managed, origin }
     }
 
-    /// One of this crate, of which nobody else knows.
+    /// One of this crate, which no other code knows of.
     fn of_own(sizer: impl TeamSizer + 'static, origin: Origin) -> Self {
         Self::new(Box::leak(Box::new(sizer)), origin, None)
     }
@@ -124,7 +124,7 @@ impl Source {
         self.ask(0, |sizer| sizer.epoch())
     }
 
-    /// Which processors these are, if somebody assigned them.
+    /// Which processors these are, if they were assigned.
     pub fn processors(&self) -> Option<CpuSet> {
         self.ask(None, |sizer| sizer.processors())
     }
@@ -220,7 +220,7 @@ pub(crate) fn install(sizer: Box<dyn TeamSizer>, around: Around) -> bool {
     if is_set {
         publish();
     } else {
-        // SAFETY: - as above: nobody else has it.
+        // SAFETY: - as above: no other thread has it.
         drop(unsafe { Box::from_raw(sizer) });
     }
     is_set
@@ -267,7 +267,7 @@ pub(crate) fn wish() -> usize {
     program().processors().max(source().limit())
 }
 
-/// True when so many threads have a processor each: what regions may use now, and not more than
+/// True when `threads` threads have a processor each: what regions may use now, and not more than
 /// there are, of which a number that the program gave says nothing. Cost: a load or two beside the
 /// sizer's limit.
 #[inline]

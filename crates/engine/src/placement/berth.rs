@@ -1,61 +1,69 @@
-//! The berth of a worker: whoever wakes it puts it on a processor, until it runs;
-//! whoever binds it, and the worker while it makes children, keep those out.
+//! The berth of a worker: the thread that wakes it puts it on a processor, until it runs; a thread
+//! that binds it, and the worker while it makes children, keep such threads out.
 //!
-//! A sleeper may leave its bed by itself ([`sleeper`](crate::protocols::sleeper)), and who wakes it
-//! may do so late, or for nothing, since another one was first. So the worker may be running when
-//! it is put, and must not be left there: it would share that processor with whoever is there
-//! although others are idle, what it creates would inherit it, and a bound worker would lose its
-//! place.
+//! A sleeper may leave its bed by itself ([`sleeper`](crate::protocols::sleeper)). A waker may come
+//! late, or for nothing, since another one was first. So the worker may be running when it is put,
+//! and must not be left there: it would share that processor with the threads there although others
+//! are idle, what it creates would inherit it, and a bound worker would lose its place.
 //!
 //! # Protocol
 //! One word, `state`, and whether the worker is `bound`.
-//! Who wakes it: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`:
-//! -> `FREE`; P3 puts the worker;
-//! P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the worker, -> `FREED`. It then wakes
-//! the worker, and if that was awake: R1 `PUT` -> `PUTTING`, or else does nothing; R2 as P2; R3 as
-//! P5. The worker before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3
-//! -> `FREE`. When it finds `PUTTING` -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
-//! Who binds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and
-//! `SETTLING`; B3 binds it. Who unbinds it: B2, B3, B1. Several may do so at once: the last one has
-//! the last word ([`following`](crate::placement::following)). Its creator does P3 and P4 of a
-//! worker that nobody can supply or bind yet, which is born in `PUTTING`. Who wants it elsewhere
-//! while it runs puts it there and frees it at once ([`Berth::pass_by`]): P1, P2, P3 and P5. The
-//! worker that makes children:
-//! H1 waits until nobody puts it, and settles (S1 to S3) if it was put; H2 -> `HELD`; makes them;
-//!    H3 `HELD` -> `FREE`.
+//! - The waker: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`: ->
+//!   `FREE`; P3 puts the worker; P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the
+//!   worker, -> `FREED`. It then wakes the worker. If that was awake: R1 `PUT` -> `PUTTING`, or
+//!   else does nothing; R2 as P2; R3 as P5.
+//! - The worker before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3 ->
+//!   `FREE`. When it finds `PUTTING`: -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
+//! - The binder: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and
+//!   `SETTLING`; B3 binds the worker. The unbinder: B2, B3, B1. Several may do so at once: the last
+//!   one has the last word ([`following`](crate::placement::following)).
+//! - The creator does P3 and P4 of a worker that no other thread can supply or bind yet, which is
+//!   born in `PUTTING`.
+//! - A thread that wants the worker elsewhere while it runs puts it there and frees it at once
+//!   ([`Berth::pass_by`]): P1, P2, P3 and P5.
+//! - The worker that makes children: H1 waits until no thread puts it, and settles (S1 to S3) if it
+//!   was put; H2 -> `HELD`; makes them; H3 `HELD` -> `FREE`.
 //!
-//! Both waits are for system calls that somebody makes, and end after [`LONGEST`]: who makes them
-//! may have no processor (the waiter has a higher priority), may have been stopped by a debugger,
-//! may not exist in a child of `fork`, or may wait for the waiter, a handler of a signal, by a lock
-//! of the allocator. Then the worker may be put where it should not be, as without the wait.
+//! Both waits are for system calls of another thread, and end after [`LONGEST`]: that thread may
+//! have no processor (the waiter has a higher priority), may have been stopped by a debugger, may
+//! not exist in a child of `fork`, or may wait for the waiter, a handler of a signal, by a lock of
+//! the allocator. Then the worker may be put where it should not be, as without the wait.
 //!
 //! # Invariants
-//! E-I1  Between H2 and H3 nobody puts the worker.
-//! E-I2 A worker that is not bound has the program's mask, or what the program bound it to by
-//!       itself, when the state is `FREE` or `FREED`.
-//! E-I3  A worker that was bound before the last B3 is where B3 put it.
+//! - E-I1 Between H2 and H3 no thread puts the worker.
+//! - E-I2 A worker that is not bound has the program's mask, or what the program bound it to by
+//!   itself, when the state is `FREE` or `FREED`.
+//! - E-I3 A worker that was bound before the last B3 is where B3 put it.
 //!
 //! # Races
 //! *It runs while it is put.* A is at P3; the worker leaves its bed, finds `PUTTING` at S1, says
 //! `RAN` and runs. A puts it on its home, and finds `RAN` at P4: it frees the worker. The worker
-//! makes a child in between: it waits at H1 for P5. *It is put while it runs.* A read that it
-//! sleeps, and is held up; the worker left its bed and settled, and runs. A puts it, and finds it
-//! awake when it wakes it: it frees the worker (R1). The worker makes a child in between: it finds
-//! `PUT` at H1. It made one before: A finds `HELD` at P1. Whether it was awake says an exchange of
-//! the worker's (`sleeper`, V1 and W5): if V1 was first, S1 finds what P4 stored. *It is bound
-//! while it is put.* Either B2 sees `PUTTING` and waits, or P2 sees `bound`: each writes, fences,
-//! and reads. The same for S1 and S2,
-//! R1 and R2. *It is unbound while it makes a child.* `bound` falls behind B3: who finds it down
-//! has the mask of the program. *A handler of a signal on the worker's own thread, amid S2.* It
-//! finds `SETTLING` at H1, which nobody else will end: it does S2 itself, and who binds goes on
-//! waiting. *A child of `vfork`.* It shares the word, and was born with whatever mask the worker
-//! had; since the worker sleeps, the state says for as long as the child lives that this may be a
-//! home ([`Berth::was_put`]). That is what `FREED` is for.
+//! makes a child in between: it waits at H1 for P5.
+//!
+//! *It is put while it runs.* A read that the worker sleeps, and is held up; the worker left its
+//! bed and settled, and runs. A puts it, and finds it awake when it wakes it: A frees the worker
+//! (R1). The worker makes a child in between: it finds `PUT` at H1. It made one before: A finds
+//! `HELD` at P1. An exchange of the worker's says whether it was awake (`sleeper`, V1 and W5): if
+//! V1 was first, S1 finds what P4 stored.
+//!
+//! *It is bound while it is put.* Either B2 sees `PUTTING` and waits, or P2 sees `bound`: each
+//! writes, fences, and reads. The same holds for S1 and S2, R1 and R2.
+//!
+//! *It is unbound while it makes a child.* `bound` falls after B3: a worker that finds it down has
+//! the mask of the program.
+//!
+//! *A handler of a signal on the worker's own thread, during S2.* It finds `SETTLING` at H1, which
+//! no other thread will end: it does S2 itself, and a binder goes on waiting.
+//!
+//! *A child of `vfork`.* It shares the word, and was born with whatever mask the worker had; since
+//! the worker sleeps, the state says for as long as the child lives that this may be a home
+//! ([`Berth::was_put`]). That is what `FREED` is for.
 //!
 //! # Orderings
-//! `state`: AcqRel exchanges and Acquire loads pair with each other: who sees that somebody is done
-//! sees what it did to the mask. The fences of P2, S2 and B2 pair with each other; B1 of who binds
-//! is Relaxed, ordered by them. B1 of who unbinds is Release, and pairs with the Acquire loads of
+//! `state`: AcqRel exchanges and Acquire loads pair with each other: a thread that sees that
+//! another one is done sees what that did to the mask. The fences of P2, S2 and B2 pair with each
+//! other; B1 of a binder is Relaxed, ordered by them. B1 of an unbinder is Release, and pairs with
+//! the Acquire loads of `bound`.
 //! `bound`.
 
 use platform::sync::atomic::{
@@ -68,23 +76,23 @@ use std::time::{Duration, Instant};
 
 /// The worker has the mask of the program, or is bound.
 const FREE: u32 = 0;
-/// Somebody puts it on its home.
+/// A thread puts it on its home.
 const PUTTING: u32 = 1;
 /// It was put there, and frees itself when it runs.
 const PUT: u32 = 2;
-/// It runs, and somebody puts it at the same time.
+/// It runs, and a thread puts it at the same time.
 const RAN: u32 = 3;
-/// Who put it while it ran has freed it.
+/// The thread that put it while it ran has freed it.
 const FREED: u32 = 4;
 /// It frees itself.
 const SETTLING: u32 = 5;
 /// It makes children.
 const HELD: u32 = 6;
 
-/// A wait yields so many times, and then sleeps between two looks.
+/// A wait yields this many times, and then sleeps between two looks.
 const YIELDS: u32 = 100;
 const NAP: Duration = Duration::from_micros(50);
-/// A wait ends with the first look behind this time.
+/// A wait ends with the first look after this time.
 pub(crate) const LONGEST: Duration = Duration::from_millis(10);
 
 /// See the module head. Rarely written.
@@ -94,7 +102,7 @@ pub(crate) struct Berth {
     bound: AtomicBool,
 }
 
-/// The worker while nobody puts it; see [`Berth::hold`].
+/// The worker while no thread puts it; see [`Berth::hold`].
 #[derive(Debug)]
 #[must_use = "the worker may be put again when this is dropped"]
 pub(crate) struct Held<'a> {
@@ -111,8 +119,8 @@ impl Berth {
         Self { state: AtomicU32::new(PUTTING), bound: AtomicBool::new(false) }
     }
 
-    /// P3 and P4 of the creator, before anybody can supply or bind the worker. `put` puts it on its
-    ///    home.
+    /// P3 and P4 of the creator, before another thread can supply or bind the worker. `put` puts it
+    /// on its home.
     pub(crate) fn put_first(&self, put: impl FnOnce()) {
         put();
         self.change_to(PUT);
@@ -211,15 +219,15 @@ impl Berth {
 
     /// B2, B3 and B1. `go` gives the worker the mask of the program.
     pub(crate) fn unbind(&self, go: impl FnOnce()) {
-        // Nobody puts one that is bound, but somebody may since before that, if a wait was too
-        // long.
+        // A bound worker is not put; but one that began to be put before that may still be, if a
+        // wait was too long.
         self.wait_while(|state| matches!(state, PUTTING | RAN | SETTLING));
         go();
-        // ORDERING: Release - who sees that makes children with the mask of the program.
+        // ORDERING: Release - a thread that sees that makes children with the mask of the program.
         self.bound.store(false, Release);
     }
 
-    /// H1 and H2, on the worker: nobody puts it until the answer is dropped. `free` gives it the
+    /// H1 and H2, on the worker: no thread puts it until the answer is dropped. `free` gives it the
     /// mask of the program, if it is where it was put. Makes system calls only, and may be called
     /// in handlers of signals.
     pub(crate) fn hold(&self, free: impl Fn()) -> Held<'_> {
@@ -227,7 +235,7 @@ impl Berth {
         loop {
             match self.wait_while(|state| matches!(state, PUTTING | RAN)) {
                 HELD => return held(false),
-                // Its own, under a handler of a signal; or somebody who does not go on.
+                // Its own, under a handler of a signal; or of a thread that does not go on.
                 SETTLING | PUTTING | RAN => {
                     self.free_unless_bound(&free);
                     return held(false);
@@ -236,7 +244,7 @@ impl Berth {
                 state if self.exchange(state, HELD) => return held(true),
                 _ => {}
             }
-            // Settled, or somebody was faster.
+            // Settled, or another thread was faster.
             pause();
         }
     }
@@ -251,7 +259,7 @@ impl Berth {
             if !is_so(state) {
                 return state;
             }
-            // In a model there is no time, and somebody always goes on.
+            // In a model there is no time, and some thread always goes on.
             if cfg!(loom) || yields < YIELDS {
                 yields += 1;
                 thread::yield_now();
@@ -266,7 +274,7 @@ impl Berth {
     /// True when a manager's grant, or the program's wish, bound it.
     #[inline]
     pub(crate) fn is_bound(&self) -> bool {
-        // ORDERING: Acquire - pairs with B1 of who unbinds it; else a hint, or ordered by a fence.
+        // ORDERING: Acquire - pairs with B1 of an unbinder; else a hint, or ordered by a fence.
         self.bound.load(Acquire)
     }
 
@@ -300,8 +308,8 @@ impl Default for Berth {
 }
 
 impl Held<'_> {
-    /// For who becomes another program: nobody puts the worker any more. Should the exec fail, that
-    /// ends when it next runs work.
+    /// For a thread that becomes another program: the worker is not put any more. Should the exec
+    /// fail, that ends when it next runs work.
     pub(crate) fn for_good(mut self) {
         self.is_mine = false;
     }

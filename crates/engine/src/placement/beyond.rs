@@ -4,19 +4,19 @@
 //!
 //! # Protocol
 //! 1. A master that gets its first such threads enrolls with the lender.
-//! 2. Its regions with such threads open and close, and it shows the others so: two stores to a
-//!    line of its own.
-//! 3. At some of them it looks what the others show, at both ends: theirs were open together with
-//!    its own if one is open at either end, or opened in between. Who is together with others looks
-//!    at each [`APART`]-th region, and once it finds itself alone at each; after [`ENOUGH`] in a
-//!    row it is.
+//! 2. When a region with such threads opens or closes, the master shows it to the others: two
+//!    stores to a line of its own.
+//! 3. At some of these regions it looks what the others show, at both ends: theirs were open
+//!    together with its own if one is open at either end, or opened in between. A master that is
+//!    together with others looks at each [`APART`]-th region, and, once it finds itself alone, at
+//!    each; after [`ENOUGH`] such looks in a row it counts as alone.
 //!
 //! Masters of one region around that nest one after the other are not together. Regions without
-//! such threads cost nothing; who has no others enrolled beside it looks at one word, which nobody
-//! writes.
+//! such threads cost nothing; a master that has no others enrolled beside it looks at one word,
+//! which no thread writes.
 //!
-//! Each decides by itself, and may decide some regions later than the other. That costs speed in
-//! these, nothing else.
+//! Each master decides by itself, and one may decide some regions later than the other. That costs
+//! speed in these, nothing else.
 
 use crate::protocols::lending::{Lender, Others, Shown};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Beyond {
     before: Option<Others>,
     /// Regions until the next look.
     until_look: u32,
-    /// Looks in a row that found nobody.
+    /// Looks in a row that found no other master.
     alone: u32,
 }
 

@@ -1,41 +1,42 @@
-//! Which grant a worker was last put in its place by, where several threads may put
-//! it somewhere.
+//! Which grant a worker was last put in its place by, where several threads may put it somewhere.
 //!
 //! # Protocol
 //! The worker itself, at a safe point: F1 compares the grant's epoch with the one that it follows;
-//! when it is another one: F2 stores the new one, F3 reads where that puts it, and goes there.
-//! Anybody else (the master of a sleeping worker excepted, for whom F1 to F3 hold): G1 puts the
-//! worker somewhere; G2 stores that nobody knows where it is, which is no epoch.
+//! when it is another one: F2 stores the new one, F3 reads where that puts it, and goes there. Any
+//! other thread (the master of a sleeping worker excepted, for which F1 to F3 hold): G1 puts the
+//! worker somewhere; G2 stores that the worker's place is unknown, which is no epoch.
 //!
 //! # Invariants
-//! V-I1 When everybody is done, the worker is where the grant in force puts it, or its next F1 says
-//! that it follows another one.
+//! V-I1 When all are done, the worker is where the grant in force puts it, or its next F1 says that
+//! it follows another one.
 //!
 //! # Races
 //! *Both at once.* A (the worker) stores epoch 4 (F2) and is about to bind itself; B (a thread that
 //! saw the manager die) unbinds it (G1) and stores (G2); A binds itself to what 4 said (F3). A's
-//! next
-//! F1 finds that nobody knows, and goes to its place once more. With G2 before G1, A could do F1 to
-//! F3 in between: B would have the last word on the place, and A on the epoch. And if G2 stored
-//! [`NONE`], the epoch of a program without a manager, A would stay where 4 said when the manager
-//! died. *A grant in between.* A stores 4, the manager publishes 5, A reads 5's place. The next F1
+//! next F1 finds that its place is unknown, and A goes to its place once more. With G2 before G1, A
+//! could do F1 to F3 in between: B would have the last word on the place, and A on the epoch. And
+//! if G2 stored [`NONE`], the epoch of a program without a manager, A would stay where 4 said when
+//! the manager died.
+//!
+//! *A grant in between.* A stores 4, the manager publishes 5, A reads 5's place. The next F1
 //! compares 4 with 5, and A goes to the same place again.
 //!
 //! # Helping
-//! A worker that was squeezed gets one helper in one epoch ([`Helped`]): the first who asks. It
-//! puts the worker on its own processor, as anybody else does (G1, G2), so that the worker finds
-//! its own place at its next F1. The mark is a swap: of two that read it first and wrote it then,
-//! both would give their processor away for one worker, and another squeezed one would go without.
+//! A worker that was squeezed gets one helper in one epoch ([`Helped`]): the first thread that
+//! asks. The helper puts the worker on its own processor, as any other thread does (G1, G2), so
+//! that the worker finds its own place at its next F1. The mark is a swap: two helpers that first
+//! read it and then wrote it would both give their processor away for one worker, and another
+//! squeezed one would go without.
 //!
 //! # Orderings
-//! Relaxed, all: the kernel binds a thread under a lock of that thread, so that who binds it second
-//! sees (and in the order of `epoch` follows) what the first one stored before.
+//! Relaxed, all: the kernel binds a thread under a lock of that thread, so that the second thread
+//! to bind it sees (and in the order of `epoch` follows) what the first one stored before.
 
 use platform::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The epoch of a program without a manager.
 pub(crate) const NONE: u32 = 0;
-/// Nobody knows where the worker is. No epoch: those of grants are odd.
+/// The worker's place is unknown. No epoch: those of grants are odd.
 const UNKNOWN: u32 = 2;
 
 /// See the module head.
@@ -49,7 +50,7 @@ impl Default for Following {
 }
 
 impl Following {
-    /// Of a worker that nobody has put anywhere.
+    /// Of a worker that was not put anywhere yet.
     pub(crate) fn unknown() -> Self {
         Self(AtomicU32::new(UNKNOWN))
     }
@@ -88,12 +89,12 @@ impl Default for Helped {
 }
 
 impl Helped {
-    /// By nobody yet.
+    /// Not helped yet.
     pub(crate) fn never() -> Self {
         Self(AtomicU32::new(NONE))
     }
 
-    /// True for the first who asks in this epoch: the worker is its to help.
+    /// True for the first thread that asks in this epoch: it helps the worker.
     pub(crate) fn take(&self, epoch: u32) -> bool {
         // ORDERING: Relaxed - the swap alone decides.
         self.0.swap(epoch, Relaxed) != epoch

@@ -14,7 +14,8 @@ pub(crate) enum Home {
     Of(usize),
     /// On the processor of its master, which wakes it.
     Beside,
-    /// So many processors after that one in the program's mask, round and round.
+    /// On the processor that is this many places after that one in the program's mask, round and
+    /// round.
     Behind(usize),
 }
 

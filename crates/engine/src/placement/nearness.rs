@@ -1,5 +1,5 @@
-//! Who is near whom in a team: the order in which a member without work looks at the others, and
-//! wakes them.
+//! Which members of a team are near each other: the order in which a member without work looks at
+//! the others, and wakes them.
 //!
 //! # Order
 //! Members that share the last-level cache first, then those on the same memory node, then the
@@ -25,13 +25,13 @@ use platform::lock::Once;
 use platform::topology::Topology;
 use std::iter;
 
-/// A thread that somebody puts on processors.
+/// A thread that other threads put on processors.
 pub trait Placed {
     /// Where it is.
     fn whereabouts(&self) -> Whereabouts;
 }
 
-/// Where a thread is, as far as those know who put it there.
+/// Where a thread is, as far as the threads that put it there know.
 #[derive(Clone, Copy, Debug)]
 pub struct Whereabouts(Where);
 
@@ -186,7 +186,7 @@ pub struct Nearness {
 }
 
 impl Nearness {
-    /// For the caller's next region with `workers`. Cost when nobody moved: as [`places`].
+    /// For the caller's next region with `workers`. Cost when no member moved: as [`places`].
     pub fn update(&mut self, workers: &[&'static impl Placed]) {
         if let Some(places) = places(workers) {
             self.set(places);
@@ -221,7 +221,7 @@ impl Nearness {
 /// All members but `own`, by place, then by number.
 fn by_place(own: usize, places: &[Option<Place>]) -> Box<[u32]> {
     let mut order: Vec<usize> = by_number(own, places.len()).collect();
-    // Stable. Who is nowhere for sure is far.
+    // Stable. A member that has no certain place is far.
     order.sort_by_key(|&member| {
         places[own].zip(places[member]).map_or(2, |(own, other)| own.distance(other))
     });
@@ -348,7 +348,7 @@ mod tests {
         let map = Map::new(&machine, &machine.online()).expect("it has several places");
         let place = |cpu| map.at(CpuId(cpu));
         let home = Whereabouts::wakes_at(Home::Behind(2));
-        // Behind the caller's processor, round and round; beside the caller; and at another one's
+        // After the caller's processor, round and round; beside the caller; and at another one's
         // place.
         assert_eq!([0, 1, 3].map(|here| map.of(home, CpuId(here))), [2, 3, 1].map(place));
         let home = Whereabouts::wakes_at(Home::Beside);

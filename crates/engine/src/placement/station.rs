@@ -101,8 +101,8 @@ impl Station {
     }
 
     /// The thread that `start` makes is the worker's from now on; on the worker's own thread, whose
-    /// end it returns. Nobody binds either meanwhile: the new one has the mask of the old one, and
-    /// what binds the worker later finds the new one.
+    /// end it returns. Meanwhile no thread binds either: the new one has the mask of the old one,
+    /// and what binds the worker later finds the new one.
     ///
     /// # Errors
     /// Those of `start`: the worker stays where it is.
@@ -163,9 +163,9 @@ impl Station {
     }
 
     /// Puts the (sleeping) worker on its home until it runs: this kernel packs woken threads on the
-    /// waker's processor for milliseconds (D2). One that fell asleep there wakes there as well, if
-    /// nobody else runs there: no system call. A worker that the program bound itself is left
-    /// alone.
+    /// waker's processor for milliseconds (D2). A worker that fell asleep there wakes there as
+    /// well, if no other thread runs there: no system call. A worker that the program bound itself
+    /// is left alone.
     pub(crate) fn place(&self) {
         // ORDERING: Relaxed, both - see `note_home` and `note_bed`; hints.
         let home = self.home.load(Relaxed);
@@ -285,7 +285,7 @@ impl Station {
         self.berth.settle(|| self.leave_home());
     }
 
-    /// Nobody puts the worker, which calls, until the answer is dropped; nor is it where it was
+    /// No thread puts the worker, which calls, until the answer is dropped; nor is it where it was
     /// put. For handlers of signals, too.
     pub(crate) fn hold(&self) -> Held<'_> {
         self.berth.hold(|| self.leave_home())
@@ -331,7 +331,7 @@ impl Station {
         is_mine
     }
 
-    /// G1 and G2: somebody else lets it run where the program may.
+    /// G1 and G2: another thread lets it run where the program may.
     pub(crate) fn release(&self) {
         self.following.put_elsewhere(|| self.bind(Bounds::Anywhere));
     }

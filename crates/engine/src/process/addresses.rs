@@ -7,7 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 pub type Addresses<V> = HashMap<usize, V, BuildHasherDefault<AddressHasher>>;
 
 /// Spreads addresses, whose low bits are all alike, over a table's buckets. The program chooses its
-/// addresses itself: there is nobody to defend against.
+/// addresses itself: there is no attacker.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AddressHasher(u64);
 

@@ -1,8 +1,8 @@
 //! Children of a fork that go on where only their parent can.
 //!
 //! A child has one thread, the one that forked. What its parent's other threads hold, wait for or
-//! would do is not there: a child that needs it would wait for ever. Where there is somebody to
-//! tell, it is told by a panic; where there is nobody, it is ended here, with a word.
+//! would do is not there: a child that needs it would wait for ever. Where a caller can be told, it
+//! is told by a panic; elsewhere the child is ended here, with a message.
 
 use crate::process::{self, Born};
 use platform::lock::Once;
@@ -25,8 +25,8 @@ pub fn on_child(forget: fn()) {
 }
 
 /// What other threads write until a region is joined. In a child that is forked inside the region
-/// they do not exist, and may have been amid a write when its copy was made: there it is leaked,
-/// neither taken nor dropped.
+/// they do not exist, and may have been in the middle of a write when its copy was made: there it
+/// is leaked, neither taken nor dropped.
 pub struct UntilJoin<T> {
     value: ManuallyDrop<T>,
     born: Born,
@@ -75,10 +75,10 @@ impl<T> Drop for UntilJoin<T> {
 /// cannot have.
 #[cold]
 pub fn end_child(report: &str) -> ! {
-    // SAFETY: - the descriptor is only borrowed: never closed. If nobody has it, the write fails.
+    // SAFETY: - the descriptor is only borrowed: never closed. If it is not open, the write fails.
     let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
-    // Past the lock of `std::io::stderr`, which a thread of the parent may have held. Nobody is
-    // left to be told of a failure.
+    // Past the lock of `std::io::stderr`, which a thread of the parent may have held. A failure
+    // cannot be reported anywhere.
     let _ = stderr.write_all(format!("nanos: {report}. The child ends\n").as_bytes());
     std::process::abort();
 }

@@ -46,8 +46,8 @@ const NONE: usize = 0;
 /// A payload is kept. No process has this number.
 const KEPT: usize = 1;
 
-// SAFETY: - `payload` is touched by who has made itself the owner, until it says what is there; it
-// is `Send` by itself.
+// SAFETY: - `payload` is touched by the thread that has made itself the owner, until it says what
+// is there; it is `Send` by itself.
 unsafe impl Sync for FirstPanic {}
 
 impl fmt::Debug for FirstPanic {
@@ -67,8 +67,8 @@ impl FirstPanic {
     #[cold]
     pub fn keep(&self, payload: Payload) {
         let own = Born::now().number();
-        // ORDERING: Acquire - pairs with the Release in `take`: who takes is done with the place.
-        // Relaxed: nothing is read.
+        // ORDERING: Acquire - pairs with the Release in `take`: the thread that took is done with
+        // the place. Relaxed: nothing is read.
         let taken = self.owner.compare_exchange(NONE, own, Acquire, Relaxed);
         // ORDERING: Relaxed - by a thread of the parent, whose writes this copy of the memory has
         // or has not.
@@ -93,14 +93,14 @@ impl FirstPanic {
         let own = Born::now().number();
         // ORDERING: Acquire - pairs with the Release in `keep`. Relaxed: nothing is read.
         self.owner.compare_exchange(KEPT, own, Acquire, Relaxed).ok()?;
-        // SAFETY: - this thread is the owner now, and a payload was kept, which nobody has taken.
+        // SAFETY: - this thread is the owner now, and a payload was kept, which was not taken yet.
         let payload = unsafe { (*self.payload.get()).assume_init_read() };
         // ORDERING: Release - pairs with the Acquire in `keep`.
         self.owner.store(NONE, Release);
         Some(payload)
     }
 
-    /// Goes on with what was kept. After the join: nobody else has it.
+    /// Goes on with what was kept. After the join: no other thread has it.
     #[inline]
     pub fn pass_on(mut self) {
         if *self.owner.get_mut() == KEPT {
@@ -120,7 +120,7 @@ impl Drop for FirstPanic {
     #[inline]
     fn drop(&mut self) {
         if *self.owner.get_mut() == KEPT {
-            // SAFETY: - a payload was kept, which nobody has taken.
+            // SAFETY: - a payload was kept, which was not taken yet.
             unsafe { self.payload.get_mut().assume_init_drop() };
         }
     }
@@ -137,7 +137,7 @@ impl NoUnwinding {
         Self
     }
 
-    /// Nobody else uses anything of this thread's any more.
+    /// No other thread uses anything of this thread's any more.
     #[inline]
     pub fn leave(self) {
         std::mem::forget(self);

@@ -1,10 +1,10 @@
 //! What each process has of its own: state that is made at first use, and made anew in a forked
 //! child.
 //!
-//! A layer of the engine keeps its state in a static of this kind, and nobody below it knows of it.
-//! The state hangs on one pointer, so that to reach it costs one load, and a child starts anew with
-//! one store (D13). What the parent had stays leaked there: its locks may be held by threads that
-//! do not exist in the child.
+//! A layer of the engine keeps its state in a static of this kind, and the layers below do not know
+//! of it. The state hangs on one pointer, so that to reach it costs one load, and a child starts
+//! anew with one store (D13). What the parent had stays leaked there: its locks may be held by
+//! threads that do not exist in the child.
 
 use crate::process;
 use platform::aside::Aside;

@@ -6,9 +6,9 @@ pub enum Waiting {
     /// Spin while that can pay, then sleep (the rules are in [`patience`](crate::waits::patience)).
     #[default]
     Auto,
-    /// As `Auto`, and longer where no manager says whose the machine is, as long as nobody else is
-    /// seen on the processors: for programs with many serial parts of a millisecond, whose next
-    /// region would pay for a wake-up each.
+    /// As `Auto`, and longer where no manager says which program has the machine, as long as no
+    /// other program is seen on the processors: for programs with many serial parts of a
+    /// millisecond, whose next region would pay for a wake-up each.
     Hot,
     /// Spin as long as the team has its processors. Between regions a thread still gives its own
     /// back where a manager says that others want it.

@@ -19,7 +19,8 @@ struct Count(AtomicU64);
 impl Count {
     #[inline]
     fn add(&self, more: u64) {
-        // ORDERING: Relaxed - see the module head; no read-modify-write, since nobody else writes.
+        // ORDERING: Relaxed - see the module head; no read-modify-write, since no other thread
+        // writes.
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
@@ -50,7 +51,7 @@ impl Counters {
         self.regions[Statistics::class_of(size)].add(1);
     }
 
-    /// The thread waited for so many ticks, spinning, asleep or both.
+    /// The thread waited for `ticks`, spinning, asleep or both.
     pub(crate) fn waited(&self, ticks: u64) {
         self.waits.add(1);
         self.waited_ticks.add(ticks);
@@ -90,7 +91,7 @@ pub(crate) struct Blocks {
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// Never freed: whoever sums reads them at any time.
+    /// Never freed: a thread that sums reads them at any time.
     all: Vec<&'static Counters>,
     /// Of threads that ended. Their numbers stay in the sum.
     unused: Vec<&'static Counters>,

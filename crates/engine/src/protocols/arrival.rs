@@ -1,30 +1,30 @@
-//! The arrival line of a worker, which is its entry of the distributed join structure
-//! (DJS), and the private last-seen values (PJV) of whoever waits for it.
+//! The arrival line of a worker, which is its entry of the distributed join structure (DJS), and
+//! the private last-seen values (PJV) of the threads that wait for it.
 //!
 //! # Protocol
-//! 1. `arrive` (worker): writes its own next join number with Release (A1). No one else
-//!    writes the line.
-//! 2. `is_passed` (who waits): sees a number *greater* than the last one seen with Acquire (A2),
+//! 1. `arrive` (worker): writes its own next join number with Release (A1). No other thread writes
+//!    the line.
+//! 2. `is_passed` (waiter): sees a number *greater* than the last one seen with Acquire (A2),
 //!    wrapping around; `record` makes it the last one seen.
 //!
-//! A result of up to the line's place may ride along: `put` before 1, `take` after 2.
+//! A result that fits into the line may ride along: `put` before 1, `take` after 2.
 //!
 //! # Invariants
-//! A-I1 One party waits for a line's next arrival at a time: the master that broadcast, or the
-//!       leader that arrives for it (below). Each has its own last-seen value, taken while the
-//!       worker has nothing to do.
-//! A-I2 The place is written by the worker between its copy of the work and A1, and read
-//!       after A2 by the master before it supplies again.
+//! - A-I1 One party waits for a line's next arrival at a time: the master that broadcast, or the
+//!   leader that arrives for it (below). Each has its own last-seen value, taken while the worker
+//!   has nothing to do.
+//! - A-I2 The place is written by the worker between its copy of the work and A1, and read after A2
+//!   by the master before it supplies again.
 //!
 //! # Why numbers of the worker, and not of the region
-//! A worker may take part in any number of other regions, of other masters, before it
-//! meets this master again (F6): its number then stands anywhere. Nobody has to know where, since
-//! only "greater than when I last looked" counts.
+//! A worker may take part in any number of other regions, of other masters, before it meets this
+//! master again (F6): its number then stands anywhere. The master need not know where, since only
+//! "greater than when I last looked" counts.
 //!
 //! # Leaders
 //! In a large team the first member of each *flock* (a last-level cache's members) gathers its
 //! flock's lines and then arrives for all of them. What a member did before A1 is seen by its
-//! leader (A2), hence by whoever sees the leader's A1.
+//! leader (A2), hence by every thread that sees the leader's A1.
 //!
 //! # Orderings
 //! | access | order | other end |
@@ -33,9 +33,9 @@
 //!
 //! # Papers
 //! P1 section 3.2 (F6). Deviations: one number to a line instead of four, because members that
-//! arrive together would hand the line to each other; the entry belongs to the worker
-//! and not to the master's stack, so that several masters need no structure each, and the last-seen
-//! value is what tells their regions apart.
+//! arrive together would hand the line to each other; the entry belongs to the worker and not to
+//! the master's stack, so that several masters need no structure each, and the last-seen value is
+//! what tells their regions apart.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -76,9 +76,8 @@ impl<P> Arrival<P> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the line's worker, is done with the work that it arrives from,
-    ///   and arrives once for it: whoever sees this may free what the work used, and take the
-    ///   result.
+    /// - The caller is the line's worker, is done with the work that it arrives from, and arrives
+    ///   once for it: a thread that sees this may free what the work used, and take the result.
     #[inline]
     pub unsafe fn arrive(&self) {
         // ORDERING: Relaxed - the own word.
@@ -107,7 +106,7 @@ impl<P> Arrival<P> {
     #[inline]
     pub unsafe fn put<V: Send>(&self, value: V) {
         assert!(Self::carries::<V>(), "the result is larger than its place");
-        // SAFETY: - A-I2: nobody else touches the place now; it is large enough and aligned
+        // SAFETY: - A-I2: no other thread touches the place now; it is large enough and aligned
         // (checked above).
         unsafe { self.place.with_mut(|place| place.cast::<V>().write(value)) };
     }
@@ -117,11 +116,11 @@ impl<P> Arrival<P> {
     /// # Safety
     /// - The caller is the master of the region that the worker arrived from last, after
     ///   its join.
-    /// - The member has `put` a `V` for this arrival, which nobody took yet.
+    /// - The member has `put` a `V` for this arrival, which was not taken yet.
     #[inline]
     pub unsafe fn take<V: Send>(&self) -> V {
         assert!(Self::carries::<V>(), "the result is larger than its place");
-        // SAFETY: - A2 saw A1, which is behind the `put` of a `V` (caller's contract).
+        // SAFETY: - A2 saw A1, which is after the `put` of a `V` (caller's contract).
         unsafe { self.place.with(|place| place.cast::<V>().read()) }
     }
 

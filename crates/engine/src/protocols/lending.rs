@@ -23,11 +23,12 @@
 //! | access | order | other end |
 //! |---|---|---|
 //! | G1 `generation`, `surplus` store | Relaxed: before the fork whose supply (Release) the members see (Acquire) | G2, G3 |
-//! | G4 `wanted` | Relaxed: a number on its own; who misses it finds it at the fork after the next | the lender's look |
-//! | what masters show | Relaxed: numbers on their own; who misses one sees it at the end of its region, or some regions later | the others' looks |
+//! | G4 `wanted` | Relaxed: a number on its own; a lender that misses it finds it at the fork after the next | the lender's look |
+//! | what masters show | Relaxed: numbers on their own; a master that misses one sees it at the end of its region, or some regions later | the others' looks |
 //! | lists | under the lock | |
-//! A taken-back worker's last region is joined by its borrower before the borrower
-//! arrives at the lender's join: the lender may supply it at once.
+//!
+//! A taken-back worker's last region is joined by its borrower before the borrower arrives at the
+//! lender's join: the lender may supply it at once.
 //!
 //! # Papers
 //! P1 section 3.1.1 (F4: groups; any processor supplies any other).
@@ -193,8 +194,8 @@ impl<T: Copy> Lender<T> {
         self.masters.load(Relaxed)
     }
 
-    /// What the others than `own` show; `None` when another one looks just now. Cost where nobody
-    /// else is enrolled: one load.
+    /// What the others than `own` show; `None` when another one looks just now. Cost where no other
+    /// master is enrolled: one load.
     pub(crate) fn others(&self, own: &Arc<Shown>) -> Option<Others> {
         if self.masters() < 2 {
             return Some(Others::default());

@@ -1,30 +1,31 @@
-//! The open ring of a worker: a few lines through which anybody may supply it, beside
-//! its own master (F4: any processor can supply work to any other).
+//! The open ring of a worker: a few lines through which any thread may supply it, beside its own
+//! master (F4: any processor can supply work to any other).
 //!
 //! # Protocol
 //! Ticket t is slot `t % SLOTS` in its round `t / SLOTS + 1`; each slot is a [`Slot`] whose master
 //! is the holder of the ticket.
-//! 1. `offer` (anybody): reads the next ticket, sees that the slot's former work is done (O1:
+//! 1. `offer` (any thread): reads the next ticket, sees that the slot's former work is done (O1:
 //!    credit), takes the ticket by one compare-and-swap (O2), supplies the slot.
 //! 2. `poll` (worker): looks at the one slot that is next in turn.
 //! 3. `finish` (worker); `is_done` (the holder of the ticket).
 //!
 //! # Invariants
-//! I1  A ticket is taken once (O2), and a slot's next ticket only after its last work is done (O1):
-//!     so each slot has one master at a time and at most one work, which is what [`Slot`] asks for.
-//! I2  Tickets are served in order. A holder that was preempted between O2 and the supply holds up
-//!     those behind it, not the worker, which does its own master's work meanwhile.
+//! - I1 A ticket is taken once (O2), and a slot's next ticket only after its last work is done
+//!   (O1): so each slot has one master at a time and at most one work, which is what [`Slot`] asks
+//!   for.
+//! - I2 Tickets are served in order. A holder that was preempted between O2 and the supply holds up
+//!   those after it, not the worker, which does its own master's work meanwhile.
 //!
 //! # Orderings
 //! O1 is the slot's Acquire of `done`: the former work was copied, and its number written, before
-//! this supply. O2 is relaxed: what it orders is only who has which ticket.
+//! this supply. O2 is relaxed: it only orders which thread has which ticket.
 //!
 //! # Why four slots
 //! A worker's own master has one work open, so its line is a ring of one
 //! ([`crate::protocols::slot`]). Strangers do not know of each other: with one slot the second
 //! would wait for the first's work to be *done*; with four, four wait side by side. The ticket word
-//! is on a line of the suppliers; what the worker polls is written only when there is
-//! work for it, so an open ring that nobody uses costs it one load of a line in its own cache.
+//! is on a line of the suppliers; what the worker polls is written only when there is work for it,
+//! so an unused open ring costs it one load of a line in its own cache.
 //!
 //! # Papers
 //! P1 section 3.1.1 (F4, F5): the producer's index, there advanced under mutual exclusion by LL/SC.
@@ -65,7 +66,7 @@ impl<W: Copy> OpenRing<W> {
         let mut ticket = self.tickets.load(Relaxed);
         loop {
             let (slot, round) = self.slot(ticket);
-            // O1. A ticket that somebody took meanwhile passes here, too, and fails below.
+            // O1. A ticket that another thread took meanwhile passes here, too, and fails below.
             if !slot.is_done(round - 1) {
                 return None;
             }
@@ -93,7 +94,7 @@ impl<W: Copy> OpenRing<W> {
         // SAFETY: - caller's contract; the slot's rounds are consecutive.
         match unsafe { slot.poll(round - 1) } {
             Supplied::Work(_, work) => Some(work),
-            // Nobody takes an offer back.
+            // An offer is never taken back.
             Supplied::TakenBack(_) | Supplied::Nothing => None,
         }
     }

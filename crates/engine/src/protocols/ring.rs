@@ -8,27 +8,30 @@
 //! 2. `Follower::look` (worker): sees the number that it expects (B4), copies the words
 //!    (B5), and checks that the number still stands (B6).
 //!
-//! Who takes part (decided by the words) is joined by the master before the entry is used again
-//! (I2), so it finds the number that it expects. Who does not take part may be away for any number
-//! of works: it then finds a greater number, and goes on with the oldest one that may still be
-//! open.
+//! A worker that takes part (decided by the words) is joined by the master before the entry is used
+//! again (I2), so it finds the number that it expects. A worker that does not take part may be away
+//! for any number of works: it then finds a greater number, and goes on with the oldest one that
+//! may still be open.
 //!
 //! # Invariants
-//! I1  One publisher.
-//! I2  Number n is published only when all that take part in number n - ENTRIES, and in those
-//!     before it, have arrived: at most ENTRIES works are open at once.
+//! - I1 One publisher.
+//! - I2 Number n is published only when all that take part in number n - ENTRIES, and in those
+//!   before it, have arrived: at most ENTRIES works are open at once.
 //!
 //! # Races
-//! *Torn read.* A (master) overwrites an entry that B, who does not take part in what stood there,
-//! is reading. If B copied any word of the new work (B5), then B's check (B6) sees A's mark or
-//! something later: B1 is before B2 by the Release fence, B5 before B6 by the Acquire fence. B then
-//! drops the copy and looks again. *Skipped work.* B is lapped: it expects n and finds n + ENTRIES.
-//! With several works open, B may take part in one between the two. B therefore goes on at n + 1,
-//! the oldest that I2 lets be open, and not behind the number that it found. *Sleep behind a
-//! skipped work.* A published n, in which B takes no part, and n + 1, in which it does, and found B
-//! awake. B, about to sleep, looks for the last time: a look that skipped n and said "nothing"
-//! would be a lost wake. A look therefore ends only where nothing stands, or at an entry being
-//! written, whose publisher has yet to look for sleepers.
+//! *Torn read.* A (master) overwrites an entry that B, which does not take part in what stood
+//! there, is reading. If B copied any word of the new work (B5), then B's check (B6) sees A's mark
+//! or something later: B1 is before B2 by the Release fence, B5 before B6 by the Acquire fence. B
+//! then drops the copy and looks again.
+//!
+//! *Skipped work.* B is lapped: it expects n and finds n + ENTRIES. With several works open, B may
+//! take part in one between the two. B therefore goes on at n + 1, the oldest that I2 lets be open,
+//! and not after the number that it found.
+//!
+//! *Sleep after a skipped work.* A published n, in which B takes no part, and n + 1, in which it
+//! does, and found B awake. B, about to sleep, looks for the last time: a look that skipped n and
+//! said "nothing" would be a lost wake. A look therefore ends only where nothing stands, or at an
+//! entry being written, whose publisher has yet to look for sleepers.
 //!
 //! # Orderings
 //! | access | order | other end |
@@ -36,14 +39,14 @@
 //! | B1 mark, then fence | Relaxed; Release fence (no instruction on x86) | B6 |
 //! | B2 words | Relaxed: racing reads are allowed, and found by B6 | B5 |
 //! | B3 number | Release: the words, and all that the master did before the fork | B4 Acquire |
-//! | B6 number again, behind an Acquire fence | Relaxed | B1 |
+//! | B6 number again, after an Acquire fence | Relaxed | B1 |
 //!
 //! # Papers
 //! P1 section 3.1.1 (F3, F5). Deviations: the published ring holds pointers, is cleared by the
-//! master and advanced under mutual exclusion. Here the descriptor stands in the entry behind a
+//! master and advanced under mutual exclusion. Here the descriptor stands in the entry after a
 //! number (one dependent miss less, no clearing store); each team has a ring of its own with one
-//! publisher, so nothing is exclusive. Work for a worker of somebody else goes through
-//! its open ring ([`crate::protocols::open_ring`]).
+//! publisher, so nothing is exclusive. Work for another master's worker goes through its open ring
+//! ([`crate::protocols::open_ring`]).
 
 use platform::sync::atomic::{
     AtomicPtr, AtomicU64,
@@ -146,7 +149,7 @@ impl Follower {
             // ORDERING: Relaxed (B5) - valid only if B6 finds the same number.
             let words = std::array::from_fn(|at| entry.words[at].load(Relaxed));
             // ORDERING: Acquire fence (B6) - keeps B5 before the second look; pairs with the
-            // Release fence behind B1.
+            // Release fence after B1.
             fence(Acquire);
             if entry.number.load(Relaxed) != seen {
                 continue;

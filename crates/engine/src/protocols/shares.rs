@@ -7,37 +7,40 @@
 //!   beyond the master is free again after the join.
 //! - A team of exact size is counted, not limited.
 //! - A master that sleeps (waits for threads that it started, for input, for the next job of a
-//!   pool) holds nothing: who forks, or falls asleep, looks at most every [`LOOK`] microseconds
-//!   which of the others outside regions used their processor time since.
+//!   pool) holds nothing: a thread that forks, or falls asleep, looks at most every [`LOOK`]
+//!   microseconds which of the other masters outside regions used their processor time since.
 //!
-//! While one master lives nothing of this is done: its forks are loads.
+//! While there is only one master, nothing of this is done: its forks are loads.
 //!
 //! # Protocol
-//! `held` of a master, and `busy`, the sum: whoever changes a `held` does it by an exchange of that
-//! word, and adds what it changed to `busy` then. The owner: enrolls (1), forks (S1: 0, S2: what it
-//! took), joins (1), ends (0). Anybody who looks: S3 from 1 to 0 of one that sleeps, S4 from 0 to 1
-//! of one that runs.
+//! `held` of a master, and `busy`, the sum: a thread that changes a `held` does it by an exchange
+//! of that word, and then adds the change to `busy`. The owner: enrolls (1), forks (S1: 0, S2: what
+//! it took), joins (1), ends (0). Any thread that looks: S3 from 1 to 0 of a master that sleeps, S4
+//! from 0 to 1 of one that runs.
 //!
 //! # Invariants
-//! S-I1  When nobody is amid something, `busy` is the sum of all `held`.
-//! S-I2 What the forks of masters that were counted took, and no exact team, is at most the
-//!       program's processors, or the number of these masters where that is more.
+//! - S-I1 When no thread is between two steps, `busy` is the sum of all `held`.
+//! - S-I2 What the forks of masters that were counted took, and no exact team, is at most the
+//!   program's processors, or the number of these masters where that is more.
 //!
 //! # Races
 //! *A fork and a look.* A (a master that slept) forks: S1 finds 1. B has found it asleep, and
 //! exchanges 1 for 0 (S3): that fails, because A's 1 is gone. Or B was first: S1 finds 0, and A
-//! takes nothing off the sum, from which B has taken it. *A fork and a look that finds it awake.*
-//! Between A's S1 and S2 B exchanges 0 for 1 (S4) and adds 1; S2 finds that 1 and takes it off
-//! again. With stores in the place of the exchanges the sum would be wrong for ever. *The second
-//! master comes while the first one's region is out.* That region is not counted, its master is:
-//! until it forks again there may be more threads than processors.
+//! takes nothing off the sum, from which B has taken it.
+//!
+//! *A fork and a look that finds it awake.* Between A's S1 and S2 B exchanges 0 for 1 (S4) and adds
+//! 1; S2 finds that 1 and takes it off again. With stores in the place of the exchanges the sum
+//! would be wrong for ever.
+//!
+//! *The second master comes while the first one's region is open.* That region is not counted, its
+//! master is: until it forks again there may be more threads than processors.
 //!
 //! # Orderings
 //! Relaxed, all: the words deal processors; they publish nothing.
 //!
 //! # Papers
 //! P2 section 2.2 (M1: what is granted, less what the program has under way). There one master
-//!    forks outermost regions.
+//! forks outermost regions.
 
 use platform::affinity::Tid;
 use platform::clock::monotonic_ns;
@@ -47,17 +50,17 @@ use platform::sync::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-/// Microseconds between two looks at who runs.
+/// Microseconds between two looks at which masters run.
 pub(crate) const LOOK: u64 = 1_000;
-/// Who used less than this part of the time between two looks, and does not wait for a processor,
-/// sleeps.
+/// A master that used less than one in `PART` of the time between two looks, and does not wait for
+/// a processor, sleeps.
 const PART: u64 = 8;
 
 /// What one master holds. On lines of its own: its master writes there at each fork.
 #[repr(align(128))]
 pub(crate) struct Share {
     held: AtomicUsize,
-    /// None in models, which say themselves who runs.
+    /// None in models, which say themselves which masters run.
     tid: Option<Tid>,
     /// The last look, under the lock of the list: processor time used, and when that was; ns.
     used: AtomicU64,
@@ -82,7 +85,7 @@ impl Share {
 pub(crate) struct Shares {
     busy: AtomicUsize,
     all: Mutex<Vec<Arc<Share>>>,
-    /// The last look at anybody; ns.
+    /// The last look at any master; ns.
     looked: AtomicU64,
 }
 
@@ -164,7 +167,7 @@ impl Shares {
         self.busy.fetch_add(change, Relaxed).wrapping_add(change)
     }
 
-    /// S3, S4: somebody saw whether the master of `share` runs. One that is in a region of several
+    /// S3, S4: a look saw whether the master of `share` runs. One that is in a region of several
     /// threads stays counted.
     pub(crate) fn saw(&self, share: &Share, runs: bool) {
         // ORDERING: Relaxed, all (S3, S4) - see the module head.
@@ -175,19 +178,19 @@ impl Shares {
         }
     }
 
-    /// Looks which masters, but the one that looks, run, if nobody did lately. Cost: a reading of
-    /// the clock; a system call for each master in a look.
+    /// Looks which masters, but the one that looks, run, unless there was a look lately. Cost: a
+    /// reading of the clock; a system call for each master in a look.
     pub(crate) fn look_around(&self, own: Option<&Share>) {
         let now = monotonic_ns();
-        // ORDERING: Relaxed, all - numbers for whoever looks next; of two who look at once one goes
-        // on.
+        // ORDERING: Relaxed, all - numbers for the next thread that looks; of two that look at once
+        // one goes on.
         let last = self.looked.load(Relaxed);
         if now.saturating_sub(last) < LOOK * 1_000
             || self.looked.compare_exchange(last, now, Relaxed, Relaxed).is_err()
         {
             return;
         }
-        // Held while somebody comes or ends: at the next look.
+        // Held while a master comes or ends: at the next look.
         let Ok(all) = self.all.try_lock() else { return };
         for share in all.iter().filter(|share| own.is_none_or(|own| !std::ptr::eq(&***share, own)))
         {
@@ -203,7 +206,8 @@ impl Shares {
             }
             share.looked.store(now, Relaxed);
             let ran = used.saturating_sub(share.used.swap(used, Relaxed));
-            // Who had no processor may want one: the dearer look, once for who falls asleep.
+            // A master that had no processor may want one: the dearer look, once for one that falls
+            // asleep.
             let runs =
                 ran >= elapsed / PART || (share.held() > 0 && processor_of_ready(tid).is_some());
             self.saw(share, runs);

@@ -4,35 +4,43 @@
 //! Sleeper: W1 raises `asleep`; W2 heavy fence; W3 looks at its condition; W4 futex wait while
 //! `asleep` is up (for a short time only where the fence was not due, see
 //! [`platform::membarrier`]), and another look; again from W1 until a look finds the condition. W5
-//! takes `asleep` down. If W5, or a later W1, finds it down, somebody woke the sleeper: W6, it
-//! visits those in `next`. Waker, after the conditions of all: K1 `light` fence; K2 reads each
-//! `asleep`; K3 hangs the third and all further sleepers into `next` of the earlier ones, two for
-//! each; K4 visits the first two. To *visit* somebody: V1 takes its `asleep` down; V2 if that was
-//! up: futex wake; V3 if it was down already: visits those in its `next` in its place.
+//! takes `asleep` down. If W5, or a later W1, finds it down, another thread woke the sleeper: W6,
+//! it visits those in `next`.
 //!
-//! Before V1 the waker prepares the sleeper, for which it may do something else in between (it
-//! leaves by itself, or another one wakes it): where V1 finds it awake, the waker takes that back
+//! Waker, after the conditions of all: K1 `light` fence; K2 reads each `asleep`; K3 hangs the third
+//! and all further sleepers into `next` of the earlier ones, two for each; K4 visits the first two.
+//! To *visit* a sleeper: V1 takes its `asleep` down; V2 if that was up: futex wake; V3 if it was
+//! down already: visits those in its `next` in its place.
+//!
+//! Before V1 the waker prepares the sleeper, which may do something else in between (it leaves by
+//! itself, or another thread wakes it): where V1 finds it awake, the waker takes that back
 //! ([`Preparation`]).
 //!
-//! The waker makes two system calls, however many sleep; everybody is awake after log2(n) wakes in
-//! a row.
+//! The waker makes two system calls, however many sleep; all are awake after log2(n) wakes in a
+//! row.
 //!
 //! # Races
 //! *Lost wake.* As in [`wait_point`](crate::protocols::wait_point): the fences make "A misses W1 at
 //! K2 *and* B misses the condition at W3" impossible. One word does for both, because one thread
-//! sleeps here. *The parent leaves by itself.* A hangs C into B's `next`, because B's `asleep` is
-//! up at K2. B sees its condition at W3 and leaves: it finds `asleep` up at W5, so nobody woke it,
-//! and it visits nobody. Whoever visits B finds it down (V1), and visits C in its place (V3). Every
-//! sleeper is visited by the waker or by somebody who was visited, and each visit ends in one of
-//! the two, so that no branch is forgotten. *It slept again meanwhile.* Then V1 finds it up and
-//! wakes it for nothing: its condition does not hold. It visits its children at once (W6 behind
-//! W1), not when it is done with sleeping, which may be never. *Two wakers.* A place in `next` is
-//! taken by a compare-and-swap from empty and emptied by a swap: a second waker that finds it taken
-//! visits the sleeper itself, and each is visited once.
+//! sleeps here.
+//!
+//! *The parent leaves by itself.* A hangs C into B's `next`, because B's `asleep` is up at K2. B
+//! sees its condition at W3 and leaves: it finds `asleep` up at W5, so no thread woke it, and it
+//! visits none. The visitor of B finds it down (V1), and visits C in its place (V3). Every sleeper
+//! is visited by the waker or by a thread that was visited itself, and each visit ends in one of
+//! the two, so that no branch is forgotten.
+//!
+//! *It slept again meanwhile.* Then V1 finds it up and wakes it for nothing: its condition does not
+//! hold. It visits its children at once (W6 after W1), not when it is done with sleeping, which may
+//! be never.
+//!
+//! *Two wakers.* A place in `next` is taken by a compare-and-swap from empty and emptied by a swap:
+//! a second waker that finds it taken visits the sleeper itself, and each is visited once.
 //!
 //! # Orderings
-//! `asleep`: V1 AcqRel with W1 and W5 AcqRel: who was woken sees the `next` of all that its waker
-//! hung. `next` itself: Relaxed, ordered by those. The condition has its own Release/Acquire pair.
+//! `asleep`: V1 AcqRel with W1 and W5 AcqRel: a thread that was woken sees the `next` of all that
+//! its waker hung. `next` itself: Relaxed, ordered by those. The condition has its own
+//! Release/Acquire pair.
 
 use crate::protocols::wait_point::Look;
 use platform::futex::PrivateFutex;
@@ -47,12 +55,12 @@ use std::time::Duration;
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
-/// What who wakes somebody does before, and takes back where it finds him awake.
+/// What a waker does before it wakes a sleeper, and takes back where it finds the sleeper awake.
 #[derive(Debug)]
 pub(crate) struct Preparation<T> {
     /// Before the wake.
     pub before: fn(&T),
-    /// Behind one of somebody who was awake: he may have run in between, and was prepared for
+    /// After a wake that found the sleeper awake: it may have run in between, and was prepared for
     /// nothing.
     pub in_vain: fn(&T),
 }
@@ -76,16 +84,16 @@ impl<T> Copy for Preparation<T> {}
 /// A place where one thread sleeps; `who` says which. See the module head.
 #[derive(Debug)]
 pub(crate) struct Sleeper<T: 'static> {
-    /// [`ASLEEP`] from before the last look until somebody takes it down.
+    /// [`ASLEEP`] from before the last look until a waker, or the sleeper, takes it down.
     asleep: PrivateFutex,
-    /// Whom it visits when it was woken.
+    /// The sleepers that it visits when it was woken.
     next: [AtomicPtr<Sleeper<T>>; 2],
     /// What the thread is to those that wake it.
     pub who: T,
 }
 
 impl<T> Sleeper<T> {
-    /// A place where nobody sleeps yet.
+    /// A place where no thread sleeps yet.
     pub(crate) fn new(who: T) -> Self {
         let nobody = || AtomicPtr::new(ptr::null_mut());
         Self { asleep: PrivateFutex::new(AWAKE), next: [nobody(), nobody()], who }
@@ -123,7 +131,7 @@ impl<T> Sleeper<T> {
             }
             let limit = [limit, alarm()].into_iter().flatten().min();
             let _ = self.asleep.wait(ASLEEP, limit);
-            // Most often somebody made the condition true: then there is no need to prepare another
+            // Most often a waker made the condition true: then there is no need to prepare another
             // sleep.
             if look() == Look::Ready {
                 break;
@@ -135,11 +143,11 @@ impl<T> Sleeper<T> {
         }
     }
 
-    /// True when the thread may sleep. To be asked after [`membarrier::light`] (K1), behind the
+    /// True when the thread may sleep. To be asked after [`membarrier::light`] (K1), after the
     /// store of its condition; without the fence it is a hint.
     #[inline]
     pub(crate) fn may_sleep(&self) -> bool {
-        // ORDERING: Relaxed (K2) - ordered behind the condition by the fence.
+        // ORDERING: Relaxed (K2) - ordered after the condition by the fence.
         self.asleep.word().load(Relaxed) == ASLEEP
     }
 
@@ -152,8 +160,8 @@ impl<T> Sleeper<T> {
         }
     }
 
-    /// V1 and V2; false when the thread was awake: then who hangs below it is the caller's to
-    ///    visit.
+    /// V1 and V2; false when the thread was awake: then the caller has to visit the sleepers that
+    /// hang below it.
     pub(crate) fn wake_if_asleep(&self) -> bool {
         // ORDERING: AcqRel (V1) - pairs with W1 and W5.
         let was_asleep = self.asleep.word().swap(AWAKE, AcqRel) == ASLEEP;
@@ -186,8 +194,8 @@ impl<T> Sleeper<T> {
 }
 
 /// Wakes all of `sleepers`: K3 and K4. Call it after their conditions were made true and
-/// [`membarrier::light`], with those that [`Sleeper::may_sleep`]. Each is prepared, by whoever
-/// wakes it, before it wakes.
+/// [`membarrier::light`], with those that [`Sleeper::may_sleep`]. Each is prepared, by the thread
+/// that wakes it, before it wakes.
 #[cold]
 pub(crate) fn wake<T>(sleepers: &[&'static Sleeper<T>], prepare: Preparation<T>) {
     let (mine, rest) = sleepers.split_at(sleepers.len().min(2));
@@ -269,7 +277,7 @@ mod tests {
     #[test]
     fn a_waker_visits_two_and_leaves_the_others_to_them() {
         let sleepers: Vec<_> = (0..7).map(leak).collect();
-        // As if all were about to sleep: nobody is in the kernel, so nobody passes the wake on.
+        // As if all were about to sleep: no thread is in the kernel, so none passes the wake on.
         sleepers.iter().for_each(|sleeper| sleeper.asleep.word().store(ASLEEP, SeqCst));
         let count = Preparation::only(count);
         wake(&sleepers, count);

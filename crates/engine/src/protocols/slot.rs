@@ -2,53 +2,54 @@
 //! its next work, and through which the worker reports that it is done.
 //!
 //! # Protocol
-//! The descriptor stands *in* the line, behind a sequence number, and the arrival word stands in
-//! the same line: an empty region costs one line out and one line back, which is the least that two
+//! The descriptor stands *in* the line, after a sequence number, and the arrival word stands in the
+//! same line: an empty region costs one line out and one line back, which is the least that two
 //! processors can do.
 //! 1. `supply` (master): writes the descriptor, then the next number with Release (S1).
-//! 2. `poll` (worker): sees a number that it has not seen with Acquire (S2), copies the
-//!    descriptor.
+//! 2. `poll` (worker): sees a number that it has not seen with Acquire (S2), copies the descriptor.
 //! 3. `finish` (worker): writes the number to `done` with Release (S3).
 //! 4. `is_done` (master): sees it with Acquire (S4), may supply again.
 //!
 //! Beside the descriptor may stand a *cargo*, which is not copied but used in place, by the worker
-//!  between 2 and 3 and by the master from 1 on.
+//! between 2 and 3 and by the master from 1 on.
 //!
-//! A result of up to the size of both rides home on the line: between 2 and 3 the worker
-//! may `put` it where they stood, if nobody reads them any more; after 4 the master may `take` it.
-//! A reduction of small values thus moves no line that an empty region would not move.
+//! A result of up to the size of both rides home on the line: between 2 and 3 the worker may `put`
+//! it where they stood, if no thread reads them any more; after 4 the master may `take` it. A
+//! reduction of small values thus moves no line that an empty region would not move.
 //!
 //! # Taking work back
-//! A worker that lost its processor, or is still being woken, would keep its master
-//! waiting for work that nobody has begun. Work that was supplied as *recoverable* (a bit beside
-//! the number) belongs to whoever first raises `claim` to its number: the worker before
-//! it reads the descriptor (C1), or the master when it is done with its own part (C2). What the
-//! master took back it runs itself; it writes `done` (nobody else will), and may supply the next
-//! descriptor at once: the worker finds out that it came too late, or sees the next
-//! number only.
+//! A worker that lost its processor, or is still being woken, would keep its master waiting for
+//! work that has not begun. Work that was supplied as *recoverable* (a bit beside the number)
+//! belongs to the thread that first raises `claim` to its number: the worker before it reads the
+//! descriptor (C1), or the master when it is done with its own part (C2). The master runs what it
+//! took back itself; it writes `done` (no other thread will), and may supply the next descriptor at
+//! once: the worker finds out that it came too late, or sees the next number only.
 //!
 //! # Invariants
-//! I1  A slot has one master at a time (whoever reserved the worker), and at most one
-//!     unjoined descriptor.
-//! I2  The descriptor is written by the master only while `done` is the last number: nobody reads
-//!     it then. Its place is written by who runs the work, after the descriptor was copied and
-//!     before S3.
+//! - I1 A slot has one master at a time (the one that reserved the worker), and at most one
+//!   unjoined descriptor.
+//! - I2 The descriptor is written by the master only while `done` is the last number: no thread
+//!   reads it then. Its place is written by the thread that runs the work, after the descriptor was
+//!   copied and before S3.
 //!
 //! # Races
-//! *Late start.* A (worker) sees number n at S2 and loses its processor. B (master)
-//! takes n back (C2), runs it, and supplies n + 1 in the same line. A goes on: its claim of n finds
-//! n or more, so it reads nothing, and polls again. Had B taken n + 1 back as well, A would find n
-//! + 1: claims compare by order, not by equality. *Both at once.* One read-modify-write on one word
-//!   comes first. The other one finds the number and stays away.
+//! *Late start.* A (worker) sees number n at S2 and loses its processor. B (master) takes n back
+//! (C2), runs it, and supplies n + 1 in the same line. A goes on: its claim of n finds n or more,
+//! so it reads nothing, and polls again. Had B taken n + 1 back as well, A would find n + 1: claims
+//! compare by order, not by equality.
+//!
+//! *Both at once.* One read-modify-write on one word comes first. The other one finds the number
+//! and stays away.
 //!
 //! # Orderings
 //! | access | order | other end |
 //! |---|---|---|
 //! | S1 `seq` store | Release: the descriptor, and all that the master did before the fork | S2 Acquire |
 //! | S3 `done` store | Release: all that the work did, and the result in the line | S4 Acquire |
-//! | C1, C2 `claim` | Relaxed: who loses reads nothing that the other one wrote | each other |
+//! | C1, C2 `claim` | Relaxed: the loser reads nothing that the other one wrote | each other |
+//!
 //! Without recoverable work there is no read-modify-write and no fence: each word has one writer
-//! (I1). Who sleeps instead of polling pays for it
+//! (I1). A thread that sleeps instead of polling pays for it
 //! ([`WaitPoint`](crate::protocols::wait_point::WaitPoint)).
 //!
 //! # Papers
@@ -75,11 +76,11 @@ pub struct Slot<W, C = ()> {
     seq: AtomicU64,
     /// The descriptor and its cargo. Writer: the master (I2).
     load: HandCell<Load<W, C>>,
-    /// Number of the last descriptor that is finished or taken back. Writer: who claimed it; else
-    /// the worker.
+    /// Number of the last descriptor that is finished or taken back. Writer: the thread that
+    /// claimed it; else the worker.
     done: AtomicU64,
-    /// Number of the last recoverable descriptor that somebody claimed. Both write. Behind all that
-    /// every region needs: on the next line when that is full.
+    /// Number of the last recoverable descriptor that was claimed. Both threads write it. After all
+    /// that every region needs: on the next line when that is full.
     claim: AtomicU64,
 }
 
@@ -103,8 +104,8 @@ pub enum Supplied<W> {
 }
 
 // SAFETY: - `seq`, `claim` and `done` are atomic.
-//         - `work` is handed over by the protocol above: written while nobody reads it (I2), read
-//           between S2 (and C1, if it is recoverable) and S3.
+//         - `work` is handed over by the protocol above: written while no thread reads it (I2),
+//           read between S2 (and C1, if it is recoverable) and S3.
 //         - the cargo is written with the descriptor, and until the join read only.
 unsafe impl<W: Copy + Send, C: Copy + Send + Sync> Sync for Slot<W, C> {}
 
@@ -153,7 +154,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         next
     }
 
-    /// What there is behind descriptor `last`. Cost: one load of a line in the own cache, and a
+    /// What there is after descriptor `last`. Cost: one load of a line in the own cache, and a
     /// read-modify-write on it when there is recoverable work.
     ///
     /// # Safety
@@ -171,8 +172,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
             return Supplied::TakenBack(number);
         }
         // SAFETY: - S2 saw S1; the master does not write again before S3, for it cannot take this
-        // work back (I2). The cargo is not touched: somebody may be using it already, in ways that
-        // allow no plain copy.
+        // work back (I2). The cargo is not touched: another thread may be using it already, in ways
+        // that allow no plain copy.
         Supplied::Work(number, unsafe { self.load.with(|load| (*load).work) })
     }
 
@@ -183,12 +184,12 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     ///   between `poll` and `finish`, before it `put` a result.
     #[inline]
     pub unsafe fn with_cargo<R>(&self, body: impl FnOnce(*const C) -> R) -> R {
-        // SAFETY: - I2: nobody writes the load meanwhile (caller's contract). No reference is made
-        // to it.
+        // SAFETY: - I2: no thread writes the load meanwhile (caller's contract). No reference is
+        // made to it.
         unsafe { self.load.with(|load| body(&raw const (*load).cargo)) }
     }
 
-    /// True when something was supplied behind descriptor `last`; [`Self::poll`] says what. Cost:
+    /// True when something was supplied after descriptor `last`; [`Self::poll`] says what. Cost:
     /// one load of a line in the own cache.
     #[inline]
     pub fn has_news(&self, last: u64) -> bool {
@@ -239,7 +240,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     #[inline]
     pub unsafe fn put<V: Send>(&self, value: V) {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
-        // SAFETY: - I2: nobody else touches the place before S3; who lost the claim reads nothing.
+        // SAFETY: - I2: no other thread touches the place before S3; the loser of the claim reads
+        // nothing.
         //         - it is large enough and aligned (checked above); what is overwritten is a copy,
         //           never dropped.
         unsafe { self.load.with_mut(|place| place.cast::<V>().write(value)) };
@@ -249,11 +251,11 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     ///
     /// # Safety
     /// - The caller is the slot's only master, and saw the last descriptor done, or ran it itself.
-    /// - A `V` was `put` for it, which nobody took yet.
+    /// - A `V` was `put` for it, which was not taken yet.
     #[inline]
     pub unsafe fn take<V: Send>(&self) -> V {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
-        // SAFETY: - S4 saw S3, which is behind the `put` of a `V` (caller's contract).
+        // SAFETY: - S4 saw S3, which is after the `put` of a `V` (caller's contract).
         unsafe { self.load.with(|place| place.cast::<V>().read()) }
     }
 
@@ -283,8 +285,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the slot's worker, got `number` from the last [`Self::poll`] that
-    ///   found work, and is done with it: whoever sees this may free what the work used, and write
+    /// - The caller is the slot's worker, got `number` from the last [`Self::poll`] that found
+    ///   work, and is done with it: a thread that sees this may free what the work used, and write
     ///   the descriptor's place (I2).
     #[inline]
     pub unsafe fn finish(&self, number: u64) {
@@ -347,7 +349,7 @@ mod tests {
             assert_eq!(slot.supply(7, true), 1);
             assert!(slot.take_back() && slot.is_joined());
             assert_eq!(slot.poll(0), Supplied::TakenBack(1));
-            // Supplied at once, though nobody finished the first.
+            // Supplied at once, though the first was not finished.
             assert_eq!(slot.supply(8, true), 2);
             assert_eq!(slot.poll(1), Supplied::Work(2, 8));
             assert!(!slot.take_back());

@@ -1,29 +1,40 @@
-//! A place to wait for a condition: spin for a while, then sleep; whoever makes the condition true
-//! pays nothing while nobody sleeps.
+//! A place to wait for a condition: spin for a while, then sleep; the thread that makes the
+//! condition true pays nothing while no thread sleeps.
 //!
 //! # Protocol
 //! Notifier: N1 makes the condition true (its own Release store); N2 `light` fence; N3 reads
 //! `armed`; if it is set: N4 takes it down, and if it was still up: N5 `epoch + 1`, N6 futex wake
-//! of all. Sleeper: W1 reads `epoch`; W2 sets `armed`; W3 `heavy` fence; W4 looks at the condition;
-//! W5 futex wait while `epoch` is as read, for a short time only where the fence was not due
-//! ([`platform::membarrier`]); again from W1. Where many wait, N6 wakes two, and who returns from
-//! W5 by a wake (not by the clock, nor because `epoch` changed) wakes two more.
+//! of all.
+//!
+//! Sleeper: W1 reads `epoch`; W2 sets `armed`; W3 `heavy` fence; W4 looks at the condition; W5
+//! futex wait while `epoch` is as read, for a short time only where the fence was not due
+//! ([`platform::membarrier`]); again from W1.
+//!
+//! Where many wait, N6 wakes two, and a sleeper that returns from W5 by a wake (not by the clock,
+//! nor because `epoch` changed) wakes two more.
 //!
 //! # Races
 //! *Lost wake.* A (notifier) and B (sleeper). The fence pair N2/W3 makes "A misses W2 at N3 *and* B
 //! misses N1 at W4" impossible. If B sees the condition at W4, it does not sleep. If A sees B at
 //! N3, it changes `epoch` (N5): either before W5, then the kernel compares and refuses to sleep; or
-//! after, then the wake N6 finds B in the kernel. *Disarmed by an older notifier.* A takes down
-//! what B has just set (N4 after W2), though A's N5 came before B's W1? Not possible: N5 is Release
-//! behind N4 and W1 Acquire, so a B that read A's epoch sets `armed` after A took it down. *Wake of
-//! the wrong round.* A wake may reach a sleeper of a later round: it looks at its condition and
-//! sleeps again. *Chain of wakes.* All that sleep at N6 slept before N5, and each wake finds one of
-//! them as long as there are any. The kernel tells a thread that it was woken even when a signal or
-//! the clock came at the same time, so every one that a wake found passes it on; who came later
-//! finds another `epoch` at W5. A sleeper that is woken for another one's sake (its own condition
-//! does not hold) passes the wake on before it sleeps again. *Many notifiers, one slow sleeper.*
-//! The first takes `armed` down; the others find it down until somebody falls asleep again, so a
-//! sleeper that is on its way costs one system call and not one for each notification.
+//! after, then the wake N6 finds B in the kernel.
+//!
+//! *Disarmed by an older notifier.* A takes down what B has just set (N4 after W2), though A's N5
+//! came before B's W1? Not possible: N5 is Release after N4 and W1 Acquire, so a B that read A's
+//! epoch sets `armed` after A took it down.
+//!
+//! *Wake of the wrong round.* A wake may reach a sleeper of a later round: it looks at its
+//! condition and sleeps again.
+//!
+//! *Chain of wakes.* All that sleep at N6 slept before N5, and each wake finds one of them as long
+//! as there are any. The kernel tells a thread that it was woken even when a signal or the clock
+//! came at the same time, so every sleeper that a wake found passes it on; a sleeper that came
+//! later finds another `epoch` at W5. A sleeper that is woken for another one's sake (its own
+//! condition does not hold) passes the wake on before it sleeps again.
+//!
+//! *Many notifiers, one slow sleeper.* The first takes `armed` down; the others find it down until
+//! a thread falls asleep again, so a sleeper that is on its way costs one system call and not one
+//! for each notification.
 //!
 //! # Orderings
 //! The condition's own Release/Acquire pair carries the data. `epoch`: N5 Release with W1 Acquire,
@@ -60,9 +71,9 @@ impl From<bool> for Look {
 /// An event count with asymmetric fences; see the module head.
 #[derive(Debug)]
 pub struct WaitPoint {
-    /// Changes with every wake that somebody may sleep through.
+    /// Changes with every wake that a sleeper may sleep through.
     epoch: PrivateFutex,
-    /// 1 when somebody may sleep here since the last wake.
+    /// 1 when a thread may sleep here since the last wake.
     armed: AtomicU32,
     /// How many a notifier wakes, and how many each of those.
     fan: u32,
@@ -75,13 +86,13 @@ impl Default for WaitPoint {
 }
 
 impl WaitPoint {
-    /// A place where nobody waits.
+    /// A place where no thread waits.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self { epoch: PrivateFutex::new(0), armed: AtomicU32::new(0), fan: ALL }
     }
 
-    /// A place where nobody waits.
+    /// A place where no thread waits.
     #[cfg(loom)]
     pub fn new() -> Self {
         Self { epoch: PrivateFutex::new(0), armed: AtomicU32::new(0), fan: ALL }
@@ -100,7 +111,7 @@ impl WaitPoint {
         loop {
             // ORDERING: Acquire (W1) - pairs with N5.
             let epoch = self.epoch.word().load(Acquire);
-            // ORDERING: Relaxed (W2) - ordered before W4 by the heavy fence W3, behind N4 by W1.
+            // ORDERING: Relaxed (W2) - ordered before W4 by the heavy fence W3, after N4 by W1.
             self.armed.store(1, Relaxed);
             let limit = membarrier::heavy_if_due();
             match look() {
@@ -111,16 +122,16 @@ impl WaitPoint {
             if self.epoch.wait(epoch, limit) == FutexWait::Woken && self.fan != ALL {
                 self.epoch.wake(self.fan);
             }
-            // Most often somebody made the condition true: then there is no need to prepare another
-            // sleep.
+            // Most often a notifier made the condition true: then there is no need to prepare
+            // another sleep.
             if look() == Look::Ready {
                 return;
             }
         }
     }
 
-    /// Wakes everybody who sleeps here. Call it after the condition was made true. Cost when nobody
-    /// sleeps: one load of a line that nobody writes.
+    /// Wakes all threads that sleep here. Call it after the condition was made true. Cost when none
+    /// sleeps: one load of a line that is not being written.
     #[inline]
     pub fn notify_all(&self) {
         // ORDERING: light fence (N2) - pairs with W3.
@@ -130,20 +141,20 @@ impl WaitPoint {
         }
     }
 
-    /// True when somebody may sleep here. To be asked after [`membarrier::light`], behind the
+    /// True when a thread may sleep here. To be asked after [`membarrier::light`], after the
     /// condition's store; lets a master write all its slots first and pay one fence.
     #[inline]
     pub fn has_sleepers(&self) -> bool {
-        // ORDERING: Relaxed (N3) - ordered behind N1 by the light fence N2.
+        // ORDERING: Relaxed (N3) - ordered after N1 by the light fence N2.
         self.armed.load(Relaxed) != 0
     }
 
     /// Steps N4 to N6.
     #[cold]
     pub fn wake_sleepers(&self) {
-        // ORDERING: Relaxed (N4) - before N5 by its Release. Who finds it down writes nothing: a
-        // notifier that only stored 0 again would take the line from the sleeper, and would stand
-        // between the sleeper's W2 and its wake.
+        // ORDERING: Relaxed (N4) - before N5 by its Release. A notifier that finds it down writes
+        // nothing: one that only stored 0 again would take the line from the sleeper, and would
+        // stand between the sleeper's W2 and its wake.
         if self.armed.compare_exchange(1, 0, Relaxed, Relaxed).is_ok() {
             // ORDERING: Release (N5) - pairs with W1.
             self.epoch.word().fetch_add(1, Release);

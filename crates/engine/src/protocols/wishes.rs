@@ -6,38 +6,38 @@
 //! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after
 //!   [`SHORT`] without work: the manager passes it on at once, or, in a domain, the program itself
 //!   does (`manager/air.rs`).
-//! - W2 Where nobody does, the worker of seat 1 takes the request down to the masters after
-//!   [`SERIAL`] without work: a program that comes later finds processors that nobody uses. They
-//!   stay in the grant until somebody comes ([`Asks::request_for_now`]).
-//!
+//! - W2 Where no other program does, the worker of seat 1 takes the request down to the masters
+//!   after [`SERIAL`] without work: a program that comes later finds unused processors. They stay
+//!   in the grant until a program comes that wants them ([`Asks::request_for_now`]).
 //! - W3 Where another program wants processors, the worker of seat 1 takes the request down after
-//!   [`SERIAL`] as well, and looks again each [`AGAIN`] whether the master has forked since: one
-//!   that forked a region of one thread, for which nobody was woken, asked for all again, and
-//!   nobody would give back what comes for that.
-//!
-//! - W4 With several masters nobody has a processor of its own to give. Any worker takes the
+//!   [`SERIAL`] as well, and looks again each [`AGAIN`] whether the master has forked since: a
+//!   master that forked a region of one thread, for which no worker was woken, asked for all again,
+//!   and no worker would give back what comes for that.
+//! - W4 With several masters no worker has a processor of its own to give. Any worker takes the
 //!   request down to what the masters hold now ([`shares`](crate::protocols::shares)), after
-//!   [`SERIAL`] in which nobody forked; where somebody did it looks again each [`AGAIN`].
+//!   [`SERIAL`] without a fork; where a master forked, it looks again each [`AGAIN`].
 //!
-//! Who spins as long before it sleeps lowers at once. Who does not (passive waiting, a team that is
-//! too large) is told for how long to sleep ([`Wishes::lower`]'s answer), and lowers when it comes
-//! back by the clock: once in an idle phase.
+//! A worker that spins as long before it sleeps lowers at once. A worker that does not (passive
+//! waiting, a team that is too large) is told for how long to sleep ([`Wishes::lower`]'s answer),
+//! and lowers when it comes back by the clock: once in an idle phase.
 //!
 //! The master's next fork (or a worker that finds work after all) lets it *rise*: it asks for all
-//! again, and where somebody came and went meanwhile the fork waits until it has as many as before,
-//! at most [`ANSWER`].
+//! again, and where another program came and went meanwhile the fork waits until it has as many as
+//! before, at most [`ANSWER`].
 //!
 //! # Invariants
-//! - W-I1 When nobody is amid something, what was asked last is what the state says: lowering,
-//!   rising and asking change the state and speak to the manager under one lock.
+//! - W-I1 When no thread is between two steps, what was asked last is what the state says:
+//!   lowering, rising and asking change the state and speak to the manager under one lock.
 //! - W-I2 When a worker has found work after it lowered, the wish is not down by its doing.
 //!
 //! # Races
-//! A (a worker) lowers while B (the master) forks and does not see it: the region's work is in A's
-//! line before B looks whether A sleeps, and A looks at its line after it has lowered, so that A
-//! finds the work, and rises itself. *Two requests.* A lowers to 1 while B rises to 2: without the
-//! lock around the request A's 1 could arrive behind B's 2, and the state would say that nothing
-//! fell: nobody would ever ask for 2 again.
+//! *Fork unseen.* A (a worker) lowers while B (the master) forks and does not see it: the region's
+//! work is in A's line before B looks whether A sleeps, and A looks at its line after it has
+//! lowered, so that A finds the work, and rises itself.
+//!
+//! *Two requests.* A lowers to 1 while B rises to 2: without the lock around the request A's 1
+//! could arrive after B's 2, and the state would say that nothing fell: no thread would ever ask
+//! for 2 again.
 //!
 //! # Orderings
 //! `down`: Relaxed. B's look may miss it; A's own look comes after it in program order. The numbers
@@ -61,9 +61,9 @@ pub(crate) const ANSWER: u64 = 200;
 
 /// What is said to the manager.
 pub(crate) trait Asks {
-    /// The program wants so many.
+    /// The program wants `processors`.
     fn request(&self, processors: u32);
-    /// So many are enough in a serial phase; it keeps those that nobody else wants.
+    /// `processors` are enough in a serial phase; it keeps those that no other program wants.
     fn request_for_now(&self, processors: u32);
     /// It has no use for this one now.
     fn release(&self, cpu: CpuId);
@@ -129,7 +129,7 @@ impl Wishes {
         self.down.load(Relaxed)
     }
 
-    /// The masters want so many.
+    /// The masters want `wanted` processors.
     pub(crate) fn ask(&self, manager: &impl Asks, wanted: usize) {
         let mut state = self.state();
         state.wanted = u32::try_from(wanted).unwrap_or(u32::MAX);

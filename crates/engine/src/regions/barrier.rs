@@ -6,10 +6,12 @@
 //! r back into each line (B3), which is one line out and one back for each member, as a region is
 //! ([`crate::protocols::slot`]). Above nine members it writes one word that all of them read: then
 //! it stores once, and the members' misses overlap. The others wait for that (B4). Waiting members
-//! call `help`. A member other than 0 that does nothing behind the barrier but join need not wait
-//! for B4 ([`Barrier::leave`], B5): member 0 gathers it as ever, and its next round is of a region
-//! that member 0 forks when it has left this one. Two members have a protocol of their own
-//! ([`pair`]): without work to finish nobody releases anybody.
+//! call `help`.
+//!
+//! A member other than 0 that does nothing after the barrier but join need not wait for B4
+//! ([`Barrier::leave`], B5): member 0 gathers it as ever, and its next round is of a region that
+//! member 0 forks when it has left this one. Two members have a protocol of their own ([`pair`]):
+//! without work to finish neither releases the other.
 //!
 //! # Orderings
 //! B1 Release with B2 Acquire: what a member did before the barrier is seen by member 0. B3 Release
@@ -19,7 +21,7 @@
 //! # Sleeping
 //! Member 0 sleeps at `gathering`, the others at `released`, where those that are woken wake others
 //! ([`WaitPoint::for_many`]): the release costs member 0 one system call for two threads, not for
-//! all. Who makes new work that a waiting member could help with calls [`Barrier::stir`].
+//! all. A thread that makes new work that a waiting member could help with calls [`Barrier::stir`].
 
 pub mod pair;
 
@@ -64,11 +66,11 @@ pub struct Barrier {
 /// A member's own line.
 #[derive(Debug, Default)]
 struct Own {
-    /// How many rounds the member has arrived at. Nobody else reads it: a member that looked into
-    /// its arrival would wait for that line to come back from who read it last (a cache that is
+    /// How many rounds the member has arrived at. No other thread reads it: a member that looked
+    /// into its arrival would wait for that line to come back from its last reader (a cache that is
     /// asked for a written line gives it away whole).
     rounds: AtomicU64,
-    /// Read by who waits long for the member.
+    /// Read by threads that wait long for the member.
     occupant: Occupant,
 }
 
@@ -105,8 +107,8 @@ impl Barrier {
     /// Waits for all members and until `complete` holds (member 0 asks, after all have arrived).
     /// Meanwhile calls `help`, which says whether it did something. `has_work`: this member knows
     /// of something that `complete` or its effects are needed for; where no member does, `complete`
-    /// need not be asked. Who makes `complete` hold calls [`stir`](Self::stir) behind it, also
-    /// inside `help`: a member that looked just before sleeps.
+    /// need not be asked. The thread that makes `complete` hold calls [`stir`](Self::stir) after
+    /// that, also inside `help`: a member that looked just before sleeps.
     pub fn wait_with(
         &self,
         id: usize,
@@ -129,8 +131,8 @@ impl Barrier {
         if id == 0 {
             let awaited = Cell::new(1);
             let all_arrived = || self.all_arrived(&awaited, round);
-            // Who has arrived may have left tasks behind: those come first, with all the rules of
-            // waiting.
+            // Members that have arrived may have left tasks: those come first, with all the rules
+            // of waiting.
             if !((all_arrived() || patience::holds_soon(crowd, all_arrived)) && complete()) {
                 let look = || {
                     if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) }
@@ -146,10 +148,10 @@ impl Barrier {
     }
 
     /// Member `id`, not 0, arrives and does not wait, in a team that takes turns; false where it
-    /// has not even arrived, because its team has a processor for each: there who waits may help,
-    /// and loses nothing. For a barrier behind which it does nothing but end its part of the
-    /// region, whose join waits for all. It knows of no work. The others may wait here as ever (B5,
-    /// P5).
+    /// has not even arrived, because its team has a processor for each member: there a waiting
+    /// member may help, and loses nothing. For a barrier after which it does nothing but end its
+    /// part of the region, whose join waits for all. It knows of no work. The others may wait here
+    /// as ever (B5, P5).
     #[inline]
     pub fn leave(&self, id: usize) -> bool {
         let crowd = self.note(id).membership().crowd;
@@ -185,7 +187,7 @@ impl Barrier {
         let may_close = || id == 0 && pair.is_met(round);
         let soon = || is_over() || may_close();
         let met = soon() || patience::holds_soon(crowd, soon);
-        // Who has arrived may have left tasks behind: those come first, with all the rules of
+        // Members that have arrived may have left tasks: those come first, with all the rules of
         // waiting.
         if !(met && (is_over() || complete())) {
             let done = || is_over() || (may_close() && complete());
@@ -213,7 +215,7 @@ impl Barrier {
     }
 
     /// Waits for all members, unless `gone` comes to hold first: then false, and this round never
-    /// ends. Who makes `gone` hold calls [`Barrier::stir`].
+    /// ends. The thread that makes `gone` hold calls [`Barrier::stir`].
     pub fn wait_unless(&self, id: usize, gone: impl Fn() -> bool) -> bool {
         if let Some(pair) = &self.pair {
             let round = pair.arrive(id, self.next_round(id), false);
@@ -244,7 +246,7 @@ impl Barrier {
     }
 
     /// Wakes members that sleep in the barrier: there is something to help with, or `complete` may
-    /// hold now. Cost when nobody sleeps: two loads.
+    /// hold now. Cost when no member sleeps: two loads.
     pub fn stir(&self) {
         self.gathering.notify_all();
         self.released.notify_all();
@@ -260,7 +262,7 @@ impl Barrier {
         round
     }
 
-    /// The calling thread is member `id`; who waits long for it is to know.
+    /// The calling thread is member `id`; threads that wait long for it are to know.
     #[inline]
     fn note(&self, id: usize) -> &'static Local {
         let local = local();

@@ -31,7 +31,7 @@ impl Local {
         }
         let channel = self.with_group(|group| group.supplied.channel.as_ref().map(Rc::as_ptr));
         // SAFETY: - the group's own count keeps it until the group is prepared for another team,
-        //           which nobody does before the caller has joined its region (L2).
+        // which does not happen before the caller has joined its region (L2).
         unsafe { &*channel.expect("attached to a channel") }
     }
 

@@ -3,17 +3,17 @@
 //!
 //! | safe point | what the thread does there |
 //! |---|---|
-//! | where it waits (idle, join, barrier, lock, tasks), before the first sleep or yield and now and then while it spins | follows the grant; helps who was squeezed |
+//! | where it waits (idle, join, barrier, lock, tasks), before the first sleep or yield and now and then while it spins | follows the grant; helps a squeezed worker |
 //! | a worker between two regions, when the next one is not there yet | the same |
 //! | between two chunks of a loop | follows the grant |
 //! | between two tasks, and after a stolen half of a `join` | follows the grant |
 //! | a master at its fork | see [`managed`](crate::manager) |
 //!
 //! Nowhere else: in the program's own code the thread may hold a lock, or be what others spin for.
-//! Nobody stops there for good either: who has no processor of its own any more goes where the
-//! program's others are, and works there in turn with them. Halves of a join that their own member
-//! takes back are no safe points: a look would cost as much as the smallest of them. A thread that
-//! comes to no safe point is squeezed when the grace is over.
+//! No thread stops there for good either: one that has no processor of its own any more goes where
+//! the program's others are, and works there in turn with them. Halves of a join that their own
+//! member takes back are no safe points: a look would cost as much as the smallest of them. A
+//! thread that comes to no safe point is squeezed when the grace is over.
 //!
 //! The first two rows are [`Waiter::safe_point`](crate::waits::waiter::Waiter::safe_point).
 

@@ -1,16 +1,16 @@
-//! A worker goes on on another kernel thread, which takes its place: what the program
-//! keeps for each thread (thread-local storage) begins anew, and the old thread's destructors run.
+//! A worker goes on on another kernel thread, which takes its place: what the program keeps for
+//! each thread (thread-local storage) begins anew, and the old thread's destructors run.
 //!
 //! # Protocol
-//! 1. A program that is done with the threads offers [`renew`] to the workers, which
-//!    have nothing else to do.
-//! 2. The old thread starts its heir, which waits. It gives up the handle by which others move it
-//!    (under the lock of that, so that nobody uses the handle of a thread that ends, nor binds the
-//!    old one when the heir already has its mask), and its state; then it lets the heir go, and
-//!    ends.
-//! 3. The heir waits for the old thread's end, that of its destructors included: one that waits for
-//!    the thread that offered [`renew`] waits for ever. It takes the state, and reports the offer
-//!    as done. All of the engine's are as before: number, seat, group.
+//! 1. A program that is done with the threads offers [`renew`] to the workers, which have nothing
+//!    else to do.
+//! 2. The old thread starts its heir, which waits. The old thread gives up the handle by which
+//!    others move it (under the lock of that, so that no thread uses the handle of a thread that
+//!    ends, nor binds the old one when the heir already has its mask), and its state; then it lets
+//!    the heir go, and ends.
+//! 3. The heir waits for the old thread's end, that of its destructors included: a destructor that
+//!    waits for the thread that offered [`renew`] waits for ever. The heir takes the state, and
+//!    reports the offer as done. To the engine all is as before: number, seat, group.
 //!
 //! A system that refuses a thread, and a forked child, whose threads cannot end, leave the old
 //! thread where it is.

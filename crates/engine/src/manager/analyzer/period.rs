@@ -100,7 +100,7 @@ impl Period {
         })
     }
 
-    /// The region so many before the next one.
+    /// The region that was `back` regions before the next one.
     fn before(&self, back: usize) -> Option<usize> {
         (self.count >= back).then(|| self.regions[(self.count - back) % LONGEST])
     }

@@ -11,8 +11,8 @@ use loom::thread;
 use platform::membarrier;
 use platform::model::{explore, is_needed, is_refuted};
 
-/// Masks of a thread: the program's, that of its home only, and that of what binds it. Nobody's own
-/// mask is 0.
+/// Masks of a thread: the program's, that of its home only, and that of what binds it. No mask is
+/// 0.
 const PROGRAMS: u32 = 1;
 const HOME: u32 = 2;
 const BOUND: u32 = 3;
@@ -27,8 +27,8 @@ struct Model {
     bed: Sleeper<AtomicBool>,
 }
 
-/// Who wakes it, and how: the planted ones do not take back what was in vain, or put it without
-/// asking.
+/// The waker, and how it wakes: the planted ones do not take back what was in vain, or put the
+/// worker without asking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waker {
     Shipped,
@@ -240,8 +240,8 @@ fn who_is_bound_while_it_is_taken_back_or_starts_something_stays_where_it_is_bou
     explore(|| bound(hold, bind));
 }
 
-/// What it starts while it is unbound has the mask of the program, if the worker does
-/// not know that it is bound; who knows takes that mask itself.
+/// What it starts while it is unbound has the mask of the program, if the worker does not know that
+/// it is bound; a worker that knows takes that mask itself.
 fn is_unbound(unbind: fn(&Model)) {
     let model = Model::free();
     bind(&model);

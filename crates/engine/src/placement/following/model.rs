@@ -29,7 +29,7 @@ impl Model {
         }
     }
 
-    /// As who sees the manager die; the planted one tells the worker first.
+    /// As a thread that sees the manager die; the planted one tells the worker first.
     fn let_go(&self, last: bool) {
         let put = || *self.place.lock().unwrap() = NONE;
         if last {
@@ -85,7 +85,8 @@ fn who_is_told_before_it_is_put_elsewhere_is_caught() {
 /// The processors of two helpers, as places.
 const HELPERS: [u32; 2] = [101, 102];
 
-/// What decides who helps: the shipped mark, or the planted one, which is read and then written.
+/// What decides which thread helps: the shipped mark, or the planted one, which is read and then
+/// written.
 trait Mark: Send + Sync + 'static {
     fn take(&self, epoch: u32) -> bool;
 }

@@ -257,7 +257,7 @@ fn join_through_a_leader(leader_waits: bool) {
         points: [WaitPoint::new(), WaitPoint::new()],
         wrote: [AtomicU64::new(0), AtomicU64::new(0)],
     });
-    // Taken while nobody has work, as in the attach region.
+    // Taken while no worker has work, as in the attach region.
     let [of_leader, of_member] = [0, 1].map(|at| LastSeen::of(&shared.lines[at]));
     let member = {
         let shared = Arc::clone(&shared);

@@ -74,7 +74,7 @@ impl<const COUNT: usize> Row<COUNT> {
         self.beds[place].sleep_until(|| Look::from(self.conditions[place].load(Relaxed)), NOTHING);
     }
 
-    /// Makes all conditions true and wakes who may sleep.
+    /// Makes all conditions true and wakes the threads that may sleep.
     fn wake_all(&self) {
         for condition in &self.conditions {
             condition.store(true, Relaxed);
@@ -111,7 +111,7 @@ fn the_fences_of_waker_and_sleeper_are_needed() {
         "src/protocols/sleeper/model.rs",
         &others,
     );
-    // Who does not ask before it wakes has the exchanges, too.
+    // A sleeper that does not ask before it wakes has the exchanges, too.
     let together = [("W1 and W2", DEADLOCK)];
     is_needed(
         "a_wake_is_passed_on_by_somebody_who_sleeps_again",
@@ -121,8 +121,8 @@ fn the_fences_of_waker_and_sleeper_are_needed() {
 }
 
 /// Three sleepers, the third hung below the first. The first two may leave by themselves at any
-/// moment. `passes_on`: the waker wakes the first two as shipped; else as if a wake of somebody
-/// awake were the end of it.
+/// moment. `passes_on`: the waker wakes the first two as shipped; else as if a wake of a sleeper
+/// that is awake were the end of it.
 fn wake_three(passes_on: bool) {
     let row = Row::<3>::new();
     let sleepers: Vec<_> = [0, 2]

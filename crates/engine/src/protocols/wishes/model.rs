@@ -57,8 +57,8 @@ enum Planted {
     Nothing,
     /// A worker that lowered and then found work does not rise.
     StaysDown,
-    /// It lowers when it has looked for the last time, behind the mark by which its master sees
-    /// that it sleeps.
+    /// It lowers when it has looked for the last time, after the mark by which its master sees that
+    /// it sleeps.
     LowersUnseen,
     /// What is asked for is said when the lock is free again.
     SaysItLater,

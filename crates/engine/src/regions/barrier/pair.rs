@@ -1,5 +1,5 @@
-//! The barrier of two members: each waits for the other's arrival, and nobody has to let anybody
-//! go.
+//! The barrier of two members: each waits for the other's arrival, and neither has to release the
+//! other.
 //!
 //! # Protocol
 //! Round r: each member writes its *arrival*, which is r and whether it knows of work to be
@@ -10,24 +10,24 @@
 //! work, both see that: member 0 waits until the work is complete and then writes r into `closed`
 //! (P3), for which member 1 waits (P4).
 //!
-//! Member 1 may go on behind P1 (P5), if it knows of no work and does nothing more in the region
+//! Member 1 may go on after P1 (P5), if it knows of no work and does nothing more in the region
 //! than join it. Member 0, which closes rounds, may not: it would wait in the join for a member 1
 //! that waits for P3.
 //! - A: member 1 arrives in the last round and leaves; B: member 0 comes with work. B sees the
-//!   arrival, completes the work, closes the round for nobody, and joins. The next arrival of A is
-//!   of a region that B forks behind that.
+//!   arrival, completes the work, closes the round, for which no member waits, and joins. The next
+//!   arrival of A is of a region that B forks after that.
 //! - A: member 1 arrives and leaves; B: member 0 waits in the same round from another place, and
-//!   goes on to the next barrier, where nobody comes: such a program waits for ever with every
-//!   barrier, as member 1 has none left.
+//!   goes on to the next barrier, where member 1 does not come: such a program waits for ever with
+//!   every barrier, as member 1 has none left.
 //!
 //! # Invariants
-//! I1  Both decide the same: an arrival of round r does not change before its writer has left round
-//!     r.
-//! I2  An arrival of round r + 1 says that round r is over: its writer has left it, by P5 only at
-//!     the end of a region, and member 0 has left it before it forks the next. So one word for each
-//!     is enough.
-//! I3  Nobody is more than one round ahead: round r + 1 needs both arrivals, or (P5) the join
-//!     behind round r.
+//! - I1 Both decide the same: an arrival of round r does not change before its writer has left
+//!   round r.
+//! - I2 An arrival of round r + 1 says that round r is over: its writer has left it, by P5 only at
+//!   the end of a region, and member 0 has left it before it forks the next. So one word for each
+//!   is enough.
+//! - I3 Neither member is more than one round ahead: round r + 1 needs both arrivals, or (P5) the
+//!   join after round r.
 //!
 //! # Orderings
 //! P1 Release with P2 Acquire: what one did before the barrier is seen by the other, both ways. P3
@@ -65,7 +65,7 @@ impl Default for Pair {
 }
 
 impl Pair {
-    /// A barrier that nobody has arrived at.
+    /// A barrier without arrivals.
     pub fn new() -> Self {
         let word = || CachePadded::new(AtomicU64::new(0));
         Self { arrivals: [word(), word()], closed: word() }
