@@ -12,11 +12,11 @@ pub use platform::affinity::{CpuId, CpuSet, Tid};
 /// What a program may assume about the processors that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// Nobody else wants them: waiting threads may stay hot.
+    /// No other program wants them: waiting threads may stay hot.
     Dedicated,
     /// Others want processors: give up what is not used.
     Wanted,
-    /// Nobody manages the machine.
+    /// There is no manager.
     Unmanaged,
 }
 
@@ -39,7 +39,7 @@ pub enum Lease {
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
-/// /// As many threads as somebody turned a knob to.
+/// /// As many threads as a knob says.
 /// struct Knob;
 /// static POSITION: AtomicUsize = AtomicUsize::new(2);
 ///
@@ -95,7 +95,7 @@ pub trait TeamSizer: Send + Sync {
         0
     }
 
-    /// The exact processors to bind workers to, if somebody assigned them.
+    /// The exact processors to bind workers to, if they were assigned.
     fn processors(&self) -> Option<CpuSet> {
         None
     }
@@ -113,7 +113,7 @@ pub trait TeamSizer: Send + Sync {
         true
     }
 
-    /// True for sizers of this crate, whose methods fork nothing: nobody else can name the
+    /// True for sizers of this crate, whose methods fork nothing: no other crate can name the
     /// argument.
     #[doc(hidden)]
     fn forks_nothing(&self, _: Seal) -> bool {

@@ -1,5 +1,4 @@
-//! The workers, called workers: what one is, and the set of all. What a worker does is
-//! [`serve`](crate::serve).
+//! The workers: what one is, and the set of all. What a worker does is [`serve`](crate::serve).
 
 pub(crate) mod channel;
 pub(crate) mod placed;

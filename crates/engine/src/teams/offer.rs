@@ -1,13 +1,14 @@
-//! Work for one worker, offered by somebody who is not its master (F4).
+//! Work for one worker, offered by a thread that is not its master (F4).
 //!
 //! A worker that has nothing to do for its master looks into its open ring
-//! ([`crate::protocols::open_ring`]), so an offer waits for the end of the region that the worker
-//!  is in, at most. It runs outside any region, and what it forks runs on this worker
-//!  alone: it may be anybody's worker next, so it must not wait for others' workers.
+//! ([`crate::protocols::open_ring`]), so an offer waits at most for the end of the region that the
+//! worker is in. The offered work runs outside any region, and what it forks runs on this worker
+//! alone: the worker may be reserved by any master next, so the work must not wait for the workers
+//! of others.
 //!
-//! Who would use it: whatever has to happen once *on each thread* of the engine, no matter which
-//! thread of the program reserved it: settings and counters of a thread, its allocator's cache, its
-//! scheduling class. [`on_each_worker`] is that.
+//! An offer is for what has to happen once *on each thread* of the engine, no matter which thread
+//! of the program reserved it: settings and counters of a thread, its allocator's cache, its
+//! scheduling class. [`on_each_worker`] does that.
 
 use crate::process::Born;
 use crate::process::panics::{FirstPanic, NoUnwinding};
@@ -20,7 +21,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// A worker that anybody may offer work to.
+/// A worker that any thread may offer work to.
 #[derive(Clone, Copy)]
 pub struct WorkerHandle {
     worker: &'static Worker,
@@ -55,8 +56,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The workers that the process has now, whoever reserved them. Their number never
-/// falls.
+/// The workers that the process has now, whichever threads reserved them. Their number never falls.
 pub fn workers() -> Vec<WorkerHandle> {
     pool().all().iter().map(|&worker| WorkerHandle { worker, born: Born::now() }).collect()
 }

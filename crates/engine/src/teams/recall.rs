@@ -1,43 +1,42 @@
-//! Members of a region who are done with their part, and the master in its join, called back for
+//! Members of a region that are done with their part, and the master in its join, called back for
 //! what others make late.
 //!
-//! Members leave a region by themselves; only the master waits for all. Where one that is still at
-//! work makes something that another one has to do (an OpenMP task that it then waits for in its
-//! own code), nobody would come. A runtime that lets members leave early runs its regions with a
-//! `Recall` ([`Team::run_with_recall`](crate::Team::run_with_recall)), and calls them back by it. A
-//! region in which nobody calls pays four stores and two loads.
+//! Members leave a region by themselves; only the master waits for all. Where a member that is
+//! still at work makes something that another one has to do (an OpenMP task that it then waits for
+//! in its own code), no member would come. A runtime that lets members leave early runs its regions
+//! with a `Recall` ([`Team::run_with_recall`](crate::Team::run_with_recall)), and calls them back
+//! by it. A region in which no member calls pays four stores and two loads.
 //!
 //! # Protocol
 //! 1. Before the work is supplied the master notes its workers (R1); after that, that all of it is
 //!    supplied (R6).
 //! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7),
-//!    and offers the help to each worker's worker. That takes it when its part is done,
-//!    which comes first when it finds both ([`serve`](crate::serve)): it helps, and waits for more,
-//!    until the region is over.
-//! 3. The master, while it waits for a member that is late, looks whether somebody called (R3), and
+//!    and offers the help to each worker. A worker takes the offer when its part is done, which
+//!    comes first when it finds both ([`serve`](crate::serve)): it helps, and waits for more, until
+//!    the region is over.
+//! 3. The master, while it waits for a member that is late, looks whether a member called (R3), and
 //!    helps between its looks.
 //! 4. When all have arrived it says that the region is over (R4, R5), and waits for the ends of the
 //!    offers.
 //!
 //! # Invariants
-//! I1  A caller is in its part, or helps. So the master does not pass step 4 while somebody calls,
-//!     nor while somebody helps.
-//! I2  Of each worker's number there is one thread at work: the worker takes an offer
-//!     only when it has arrived.
-//!
-//! - A: the master writes line 1 of 39, and the last one much later. B: worker 1 begins, and calls
-//!   worker 39, whose line is empty: without R6 and R7 that one would help until the region is
-//!   over, which its own part would keep it from being.
-//! - A: worker 39 has looked at its line (nothing), and stands still; B: the master writes it, and
-//!   somebody calls; A looks at the offers. The caller had seen the line written, and A sees that
-//!   by the offer: it looks at its line once more.
-//!
-//! I3  Calls are kept until the `Recall` is dropped: threads that are not of the team may still
-//!     look at whom they would wake. There are as many as regions in which somebody called.
+//! - I1 A caller is in its part, or helps. So the master does not pass step 4 while a member calls,
+//!   nor while one helps.
+//! - I2 Of each member's number there is one thread at work: the worker takes an offer only when it
+//!   has arrived.
+//!   - A: the master writes line 1 of 39, and the last one much later. B: worker 1 begins, and
+//!     calls worker 39, whose line is empty: without R6 and R7 worker 39 would help until the
+//!     region is over, which its own part would keep it from being.
+//!   - A: worker 39 has looked at its line (nothing), and stands still; B: the master writes it,
+//!     and a member calls; A looks at the offers. The caller had seen the line written, and A sees
+//!     that by the offer: it looks at its line once more.
+//! - I3 Calls are kept until the `Recall` is dropped: threads that are not of the team may still
+//!   look at the workers that they would wake. There are as many as regions in which a member
+//!   called.
 //!
 //! # Limits
-//! A worker whose open ring is full is not called. A member that gathers the arrivals of
-//! others ([`crate::workers::channel`]) comes when those have arrived.
+//! A worker whose open ring is full is not called. A member that gathers the arrivals of others
+//! ([`crate::workers::channel`]) comes when those have arrived.
 
 use crate::process::Born;
 use crate::process::forked;
@@ -60,12 +59,12 @@ use std::thread;
 pub struct Recall {
     /// The workers of the current region. Writer: the master, before it supplies the work (R1).
     workers: Cell<*const [&'static Worker]>,
-    /// Who was called in the current region; null: nobody.
+    /// The call of the current region; null: none.
     called: AtomicPtr<Called>,
     is_over: AtomicBool,
-    /// All members have their work: before that nobody is called. Writer: the master.
+    /// All members have their work: before that no worker is called. Writer: the master.
     is_supplied: AtomicBool,
-    /// Where the called wait.
+    /// Where the called workers wait.
     point: WaitPoint,
     /// Those of earlier regions (I3). For the master.
     earlier: Cell<*mut Called>,
@@ -75,7 +74,7 @@ pub struct Recall {
 //         - `earlier` is the master's alone.
 unsafe impl Sync for Recall {}
 
-/// Who was called.
+/// The call of a region: one offer for each worker.
 #[derive(Debug)]
 struct Called {
     help: Work,
@@ -142,7 +141,7 @@ impl Recall {
 
     /// Has `help` called with `data` and each member's place on all members that are done with
     /// their part, again and again until the region is over: it does what there is to do, and
-    /// returns. Does nothing where somebody has called in this region. What is made later is told
+    /// returns. Does nothing where a member has called in this region. What is made later is told
     /// by [`Recall::stir`].
     ///
     /// # Safety
@@ -179,12 +178,13 @@ impl Recall {
         // ORDERING: AcqRel (R2) - what was just made; pairs with R3, with `stir`, and with another
         // caller.
         if self.called.compare_exchange(ptr::null_mut(), called, AcqRel, Acquire).is_err() {
-            // SAFETY: - just leaked, and shown to nobody.
+            // SAFETY: - just leaked, and shown to no other thread.
             drop(unsafe { Box::from_raw(called) });
             return;
         }
         // The master is writing the lines of others, unless it was preempted there.
-        // ORDERING: Acquire (R7) - pairs with R6: who hears of an offer finds its line written.
+        // ORDERING: Acquire (R7) - pairs with R6: a worker that hears of an offer finds its line
+        // written.
         while !self.is_supplied.load(Acquire) {
             thread::yield_now();
         }
@@ -192,14 +192,14 @@ impl Recall {
         for call in &unsafe { &*called }.workers {
             let work = Offered { work: answer, data: ptr::from_ref(call).cast() };
             if let Some(ticket) = call.worker.offer(work) {
-                // ORDERING: Relaxed - read by the master behind the join.
+                // ORDERING: Relaxed - read by the master after the join.
                 call.ticket.store(ticket + 1, Relaxed);
             }
         }
     }
 
-    /// Wakes those who were called, and the master, after there is something new to do. Cost where
-    /// nobody was: a load.
+    /// Wakes those that were called, and the master, after there is something new to do. Cost
+    /// without a call: a load.
     #[inline]
     pub fn stir(&self) {
         // ORDERING: Acquire - pairs with R2.
@@ -263,7 +263,7 @@ impl Recall {
         self.forget();
     }
 
-    /// Nobody is called.
+    /// There is no call any more.
     fn forget(&self) {
         // ORDERING: Relaxed - between regions.
         self.is_over.store(false, Relaxed);
@@ -308,7 +308,7 @@ pub(crate) trait Calls {
     fn forget(&self);
 }
 
-/// Nobody calls.
+/// No member calls.
 pub(crate) struct NoCalls;
 
 impl Calls for NoCalls {

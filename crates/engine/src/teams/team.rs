@@ -6,8 +6,8 @@
 //! 2. `run` writes a descriptor into the supply line of each, or one entry of the team's ring
 //!    (neither is a read-modify-write or a fence: [`crate::protocols::slot`],
 //!    [`crate::protocols::ring`]), then looks once whether any of them sleeps, and wakes those.
-//! 3. The caller runs its own part as member 0; in a recoverable region also the parts that nobody
-//!    has begun, where the machine is busy or somebody slept ([`crate::protocols::slot`]; such a
+//! 3. The caller runs its own part as member 0; in a recoverable region also the parts that have
+//!    not begun, where the machine is busy or a member slept ([`crate::protocols::slot`]; such a
 //!    region goes by lines whatever the team's supply, since its members are woken one by one
 //!    anyway). Then it waits for the arrivals ([`crate::protocols::arrival`]). What members bring
 //!    to the join rides on the lines in which they arrive.
@@ -314,8 +314,8 @@ pub struct Carried<'a> {
     pub place: &'a Cell<*const ()>,
 }
 
-/// True when somebody may begin so late that the master had better do the work: then it pays a
-/// read-modify-write for each member to be able to (see [`crate::protocols::slot`]).
+/// True when a member may begin so late that the master had better do its work: then the master
+/// pays a read-modify-write for each member to be able to (see [`crate::protocols::slot`]).
 #[inline]
 fn may_be_late(members: &[&'static Worker]) -> bool {
     program().load().is_seen() || members.iter().any(|worker| worker.may_sleep())
@@ -357,7 +357,7 @@ impl Joined<'_> {
     /// Takes what member `id` (not 0) put on its line.
     ///
     /// # Safety
-    /// - That member has put a `V` through its [`Carrier`], which nobody took yet.
+    /// - That member has put a `V` through its [`Carrier`], which was not taken yet.
     /// - The caller has supplied no work since the join.
     pub unsafe fn take<V: Send>(&self, id: usize) -> V {
         let worker = self.members[id - 1];

@@ -35,7 +35,7 @@ pub(crate) struct Claim {
     pub(super) wanted: Cell<usize>,
     /// What regions inside wanted until they were asked last.
     pub(super) inside: Cell<usize>,
-    /// Which region the thread forks next, if somebody said so.
+    /// Which region the thread forks next, if that was said.
     pub(super) region: Cell<usize>,
     /// Regions forked, to look at mask and quota now and then.
     pub(super) forks: Cell<u32>,
@@ -81,7 +81,7 @@ impl Claim {
         }
     }
 
-    /// The master holds so many now. Returns what all of them hold.
+    /// The master holds `processors` now. Returns what all masters hold.
     #[cold]
     pub(super) fn hold(&self, processors: usize) -> usize {
         match &*self.share.borrow() {
@@ -108,8 +108,8 @@ impl Claim {
         shares.take(share, wanted, limit)
     }
 
-    /// The limit where it was too small: as it is when somebody looks, if nobody did for some time.
-    /// A program may have minutes between two looks if its regions take seconds.
+    /// The limit where it was too small: read again, if the last reading was some time ago. A
+    /// program may have minutes between two looks if its regions take seconds.
     #[cold]
     pub(super) fn limit_now(&self) -> usize {
         let now = Ticks::now();

@@ -52,7 +52,7 @@ unsafe extern "C" fn retire(local: *mut c_void) {
     // SAFETY: - caller's contract. Still in place while a sizer is told.
     unsafe { &*local.cast::<Local>() }.claims_end();
     CURRENT.set(ptr::null());
-    // SAFETY: - caller's contract; nobody else refers to it any more.
+    // SAFETY: - caller's contract; no other code refers to it any more.
     let local = unsafe { Box::from_raw(local.cast::<Local>()) };
     local.retire();
 }

@@ -67,7 +67,7 @@ impl Local {
     }
 
     /// What a region that could use `wanted` processors can use with all regions inside, as far as
-    /// those of the last so many outermost regions tell; at most what one region could.
+    /// those of the last [`FORKS_PER_LOOK`] outermost regions tell; at most what one region could.
     #[inline]
     fn with_inside(&self, wanted: usize, forks: u32) -> usize {
         let inside = &self.claim.inside;

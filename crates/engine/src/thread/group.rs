@@ -164,7 +164,7 @@ impl Group {
             None => {}
         }
         if is_new {
-            // Who shares a cache with whom is different now.
+            // Which members share a cache is different now.
             self.supplied.forget();
         }
         self.bound = epoch;

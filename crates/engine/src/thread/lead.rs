@@ -16,11 +16,11 @@ impl Local {
     }
 
     /// Leads an explicit group until what is returned is dropped: what the calling thread forks
-    /// meanwhile gets `workers`, and no others unless a team's size must be exact. The caller gave
-    /// its place at this depth to nobody else.
+    /// meanwhile gets `workers`, and no others unless a team's size must be exact. The caller's
+    /// place at this depth is its own.
     ///
     /// # Safety
-    /// - `workers` are in nobody else's reach until the leading has ended (L1), and joined.
+    /// - `workers` are in no other master's reach until the leading has ended (L1), and joined.
     /// - `head` says what the group may use, and what it points to outlives the leading.
     /// - What is returned is dropped, on this thread, before anything that the caller began earlier
     ///   on it ends.

@@ -14,12 +14,12 @@ pub struct Membership {
     pub level: u32,
     /// Threads of the program that run at the same time, as far as the thread can tell: its team,
     /// times the teams around it (whose other members fork alike, most likely), and other masters'
-    /// teams. More than there are processors: who waits may wait for one that has none, and must
-    /// not spin (D15).
+    /// teams. Where they are more than the processors, a waiter may wait for a thread that has
+    /// none, and must not spin (D15).
     pub crowd: u32,
     /// The root of the region; null outside any region.
     pub root: *const Root,
-    /// What the member's result rides home on; `None` for the master, who is at home.
+    /// What the member's result rides home on; `None` for the master, which is at home.
     pub carrier: Option<Carrier>,
 }
 
@@ -57,7 +57,7 @@ impl Carrier {
     ///
     /// # Safety
     /// - The caller is the region's master, joined it, and supplied nothing since.
-    /// - The member has put a `V`, which nobody took yet.
+    /// - The member has put a `V`, which was not taken yet.
     #[inline]
     pub unsafe fn take<V: Send>(self) -> V {
         match self {

@@ -12,9 +12,9 @@ impl Local {
         self.with_group(|group| group.reservation())
     }
 
-    /// The workers of a team of `size`, more than one, if they are still as
-    /// `reservation` left them: at this depth, for nobody else meanwhile, not taken back by the
-    /// root. Cost: a few loads.
+    /// The workers of a team of `size`, more than one, if they are still as `reservation` left
+    /// them: at this depth, used by no other team meanwhile, not taken back by the root. Cost: a
+    /// few loads.
     #[inline]
     pub(crate) fn reserved(
         &self,

@@ -17,7 +17,7 @@
 /// ```
 ///
 /// # Panics
-/// When `total` is less than the number of groups: somebody would get nothing.
+/// When `total` is less than the number of groups: a group would get nothing.
 pub fn split(total: usize, weights: &[usize]) -> Vec<usize> {
     let count = weights.len();
     assert!(
@@ -32,7 +32,8 @@ pub fn split(total: usize, weights: &[usize]) -> Vec<usize> {
     // 0: not decided yet.
     let mut sizes = vec![0; count];
     let (mut left, mut weight_left) = (total, sum(weights.iter().copied()));
-    // Who is below 1 gets 1, which leaves less for the others, of whom some may then be below 1.
+    // A group whose share is below 1 gets 1, which leaves less for the others, some of which may
+    // then be below 1.
     loop {
         let (left_before, weight_before) = (left, weight_left);
         for (size, &weight) in sizes.iter_mut().zip(weights) {

@@ -33,7 +33,7 @@ pub struct Local {
     /// The sizer is being asked (L3).
     asks: Cell<bool>,
     pub(super) groups: UnsafeCell<Vec<Group>>,
-    /// Somebody holds a reference to a group (L2).
+    /// A reference to a group is held (L2).
     #[cfg(debug_assertions)]
     holds_group: Cell<bool>,
     /// The depth at which this thread is a root: 0 on threads of the program, none on a worker,
@@ -147,8 +147,8 @@ impl Local {
         self.tid.get()
     }
 
-    /// What to fork of a team of `granted` threads whose size nobody asked for: without those that
-    /// were lost lately.
+    /// What to fork of a team of `granted` threads whose size the program did not ask for: without
+    /// those that were lost lately.
     #[inline]
     pub fn present(&self, granted: usize) -> usize {
         if self.waiter.presence().is_whole() || !self.is_outermost() {

@@ -2,11 +2,11 @@
 //!
 //! Where a manager has more programs than processors, several have the same one, and the kernel
 //! hands it on some 350 times a second: each time the next one's data are no longer in the caches.
-//! Compute-bound programs lose a tenth of their time by that (eight copies of cg:
-//! `cargo xtask demo --programs cg --copies 8`). So a master whose regions have one thread there
-//! asks the kernel for turns of [`TURN`]: the same share, in fewer pieces. By EEVDF's rules who
-//! wakes up with usual turns does not wait for the end of a longer one; masters with long ones may
-//! wait for each other that long.
+//! Compute-bound programs lose a tenth of their time by that (eight copies of cg: `cargo xtask demo
+//! --programs cg --copies 8`). So a master whose regions have one thread there asks the kernel for
+//! turns of [`TURN`]: the same share, in fewer pieces. By EEVDF's rules a thread that wakes up with
+//! usual turns does not wait for the end of a longer one; masters with long ones may wait for each
+//! other that long.
 //!
 //! # Protocol
 //! - S1 A master forks: when the grant has become such a one since its last fork, its turns become
@@ -15,13 +15,13 @@
 //!   to each other by yields, and the kernel takes the rest of a turn from a thread that yields
 //!   ([`Strangers`](crate::contention::Strangers)). The turns stay usual for the rest of the
 //!   grant's time, so that a program with both kinds of regions does not change them at each.
-//! - S3 Who starts a thread or a program has usual turns before, and for the rest of the grant's
-//!   time: what is started would inherit them ([`inheritance`](crate::inheritance)). A child of
-//!   `fork` gets usual ones when it begins.
+//! - S3 A thread that starts a thread or a program has usual turns before, and for the rest of the
+//!   grant's time: what is started would inherit them ([`inheritance`](crate::inheritance)). A
+//!   child of `fork` gets usual ones when it begins.
 //!
 //! Only the thread itself writes this. What the kernel refuses is not asked again until the next
-//! such grant: the turns are as they were, and nothing else depends on them. A policy that somebody
-//! chose for the thread is left alone ([`LongTurns`]).
+//! such grant: the turns are as they were, and nothing else depends on them. A policy that the
+//! program chose for the thread is left alone ([`LongTurns`]).
 //!
 //! # Papers
 //! None. The kernel of their machine had slices of 30 ms (IRIX; `docs/simulator.md`), where ours

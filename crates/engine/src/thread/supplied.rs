@@ -1,5 +1,5 @@
-//! How a group's workers are supplied: lines or broadcast, and who follows the group's
-//! ring.
+//! How a group's workers are supplied: by lines or by broadcast, and which members follow the
+//! group's ring.
 
 use crate::program::program;
 use crate::workers::channel::Channel;
@@ -30,7 +30,7 @@ impl Supplied {
         }
     }
 
-    /// Members got other numbers or other processors: who leads whom is different now.
+    /// Members got other numbers or other processors: which member leads which is different now.
     pub(crate) fn forget(&mut self) {
         self.found_for = 0;
         self.channel = None;

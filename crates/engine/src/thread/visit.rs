@@ -69,7 +69,7 @@ impl Local {
             if is_root { group.members.clone() } else { Vec::new() }
         });
         let depth = from.depth + 1;
-        // Who is no root there borrows what its root does not use.
+        // A master that is no root there borrows what its root does not use.
         self.set_place(Place { depth, root_depth: if is_root { depth } else { NOWHERE }, ..base });
         self.give_to_group(&workers);
         Some(Visit { local: self, from })

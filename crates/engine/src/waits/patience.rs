@@ -3,14 +3,15 @@
 //! # Rules (../../docs/papers.md: D5, D7, D15, D16)
 //! | situation | spins for |
 //! |---|---|
-//! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
-//! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
+//! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where no thread takes it, then sleeps |
+//! | manager says that no other program wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`](crate::waits::waiter::SHORTEST) and [`LONG`](crate::waits::waiter::LONG), as it paid lately (below) |
 //! | no manager, and others were seen on our processors ([`Load`](crate::contention::Load)) | the same, at most [`SHORT`] |
-//! | no manager, nobody was seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
-//! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
+//! | no manager, no others were seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
+//! | `Waiting::Active` | for ever, unless the team is too large; a thread that has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
+//!
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at
 //! once.
 //!
@@ -19,21 +20,24 @@
 //! team larger than its processors hands over at once, by a yield, and where strangers get what it
 //! yields by a sleep ([`Strangers`](crate::contention::Strangers)). Elsewhere a wait that lasts
 //! longer than [`SHORT`], or would sleep, first looks around: a master asks where its late member
-//! is ([`Presence`](crate::contention::Presence)), and where both share a processor it offers it by
-//! `sched_yield` and then sleeps, instead of spinning through the member's time (M5, M14).
-//! Who waits in a barrier, a `join` or for nano-threads looks likewise whether whom it waits for,
-//! as far as it knows that, is ready on its own processor (`beside`): the member that is awaited
-//! next, the master that is to let it go, the thief of its half, the first few members of its
-//! scope. Such a look is due once in a millisecond: who just had one asks again, as long as it
-//! waits. Nobody's absence is noted there. In an overlap a worker, which waits for its master,
-//! spins as the table says, and so does a member of a join that has nothing to do.
+//! is ([`Presence`](crate::contention::Presence)), and where both share a processor the master
+//! offers it by `sched_yield` and then sleeps, instead of spinning through the member's time (M5,
+//! M14).
+//!
+//! A thread that waits in a barrier, a `join` or for nano-threads looks likewise (`beside`). It
+//! asks, as far as it knows which thread it waits for, whether that thread is ready on the waiter's
+//! own processor: the member that is awaited next, the master that is to let it go, the thief of
+//! its half, the first few members of its scope. Such a look is due once in a millisecond: a thread
+//! that just had one asks again, as long as it waits. No absence is noted there. In an overlap a
+//! worker, which waits for its master, spins as the table says, and so does a member of a join that
+//! has nothing to do.
 //!
 //! # Learning
 //! Each thread doubles its limit after a wait that spinning for
 //! [`LONG`](crate::waits::waiter::LONG) would have covered, whether it slept in it or not, and
 //! halves it after a longer one. On a quiet machine waits are short and threads stay awake; beside
 //! other programs a partner that lost its processor is away for milliseconds, and after a few such
-//! waits nobody spins for it.
+//! waits no thread spins for it.
 
 use crate::contention::HOLE;
 use crate::manager::Managed;
@@ -48,8 +52,8 @@ use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
 use std::thread;
 
-/// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many,
-/// and each sleep behind one costs the next region a wake-up.
+/// Microseconds of spinning in a team that no other program disturbs: serial parts of a millisecond
+/// are many, and each sleep after one costs the next region a wake-up.
 pub const HOT: u64 = 2000;
 
 /// Looks of [`holds_soon`].
@@ -106,7 +110,7 @@ pub(crate) fn is_crowded(crowd: u32) -> bool {
 pub enum Advice {
     /// Nothing that speaks against spinning, as far as the rules allow it.
     Spin,
-    /// It keeps a processor from whom it waits for.
+    /// It keeps a processor from the thread that it waits for.
     HandOver,
     /// It did not look, because it had just looked: it may ask again.
     Later,
@@ -159,7 +163,7 @@ struct Knowledge<L, P> {
     learnt: u64,
 }
 
-/// The table of the module head for who has a processor: microseconds.
+/// The table of the module head for a thread that has a processor: microseconds.
 fn allowed(
     waiting: Waiting,
     wait: Wait,
@@ -167,7 +171,7 @@ fn allowed(
     known: &Knowledge<impl Fn() -> bool, impl Fn() -> bool>,
 ) -> u64 {
     match waiting {
-        // Who is to stay hot does not keep what it has no use for from others.
+        // A thread that is to stay hot does not keep what it has no use for from others.
         Waiting::Active if wait == Wait::Idle && lease() == Lease::Wanted => SHORT,
         Waiting::Active => u64::MAX,
         Waiting::Passive => 0,
@@ -193,7 +197,7 @@ pub fn wait<A: Into<Advice>>(
     wait_by(sleep, waiter.as_ref(), (crowd, Wait::Inside), linger, look);
 }
 
-/// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling
+/// Waits until `look` says `Ready`, as one of `crowd` threads: spins as the rules allow, calling
 /// `linger` once when that takes longer than [`SHORT`], or before it sleeps, and again while it
 /// says `Later`; then calls `sleep` with it, which sleeps until it does.
 pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
@@ -204,8 +208,8 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     mut look: L,
 ) {
     if is_crowded(crowd) {
-        // Not one look more: the thread that this one waits for most likely stands behind it in the
-        // kernel's queue (D15).
+        // Not one look more: the thread that this one waits for is most likely next in the kernel's
+        // queue (D15).
         if look() != Look::Ready {
             wait_in_turn(sleep, waiter, linger, look);
         }
@@ -276,7 +280,7 @@ struct Spell {
 enum Spun {
     /// The condition came to hold.
     Ready,
-    /// It came to hold after the processor was handed over, behind so many ticks of spinning.
+    /// It came to hold after the processor was handed over, and after these ticks of spinning.
     ReadyAfterOthers(u64),
     /// It does not hold, and the thread is to sleep.
     Pending,
@@ -335,36 +339,37 @@ impl Spell {
         now.since(*self.started.get_or_insert(now))
     }
 
-    /// Looks around, once: true when the thread keeps the processor from whom it waits for.
+    /// Looks around, once: true when the thread keeps the processor from the one that it waits for.
     fn gives_way<A: Into<Advice>>(&mut self, mut linger: impl FnMut() -> A) -> bool {
         if self.lingered {
             return false;
         }
         let advice = linger().into();
-        // Who is to stay awake would else keep the processor for as long as this wait takes.
+        // Else a thread that is to stay awake would keep the processor for as long as this wait
+        // takes.
         self.lingered = advice != Advice::Later;
         advice == Advice::HandOver
     }
 }
 
-/// True where somebody else than whom this thread waits for gets what it yields. Programs that a
-/// manager lets take turns yield to each other.
+/// True where a thread other than the one that this thread waits for gets what it yields. Programs
+/// that a manager lets take turns yield to each other.
 #[inline]
 fn yields_go_to_strangers(waiter: &Waiter) -> bool {
     waiter.strangers().take_turns() && !source::managed_already().is_some_and(Managed::takes_turns)
 }
 
-/// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling
-/// that this thread waits for, and a yield costs less than a sleep. Where nobody takes it a yield
-/// returns at once, and the thread goes on with it for `us` microseconds. True when the condition
-/// came to hold.
+/// Hands the processor over to any thread that wants it: in a crowded team most likely the sibling
+/// that this thread waits for, and a yield costs less than a sleep. Where no thread takes it a
+/// yield returns at once, and this goes on for `us` microseconds. True when the condition came to
+/// hold.
 fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
     thread::yield_now();
     let seen = look();
     seen == Look::Ready || go_on_handing_over(us, seen, look)
 }
 
-/// [`hand_over`] behind its first yield, after which the last look brought `seen`.
+/// [`hand_over`] after its first yield, after which the last look brought `seen`.
 #[cold]
 #[inline(never)]
 fn go_on_handing_over(us: u64, mut seen: Look, look: &mut impl FnMut() -> Look) -> bool {
@@ -395,7 +400,7 @@ mod tests {
     const WAITINGS: [Waiting; 4] = [Waiting::Auto, Waiting::Hot, Waiting::Active, Waiting::Passive];
     const LEASES: [Lease; 3] = [Lease::Dedicated, Lease::Wanted, Lease::Unmanaged];
 
-    /// What who waits so may spin, with others seen or not, and having learnt so much.
+    /// How long such a waiter may spin, with others seen or not, having learnt `learnt`.
     fn limit_of(
         waiting: Waiting,
         wait: Wait,

@@ -75,13 +75,13 @@ impl Waiter {
         &self.sitter
     }
 
-    /// A wait of so many ticks is over, which spinning might have covered.
+    /// A wait of `ticks` is over, which spinning might have covered.
     pub(crate) fn waited(&self, ticks: u64) {
         self.learn(ticks);
         self.counters().waited(ticks);
     }
 
-    /// Learns from a wait of so many ticks ([`patience`](crate::waits::patience), Learning).
+    /// Learns from a wait of `waited` ticks ([`patience`](crate::waits::patience), Learning).
     pub(crate) fn learn(&self, waited: u64) {
         let limit = self.limit.get();
         self.limit.set(if waited <= Ticks::about_us(LONG) {

@@ -23,12 +23,12 @@ impl Captures {
         size_of::<F>() <= size_of::<Self>() && align_of::<F>() <= align_of::<Self>()
     }
 
-    /// Moves `value` in. It is dropped only by who takes it out again.
+    /// Moves `value` in. It is dropped only when it was taken out again.
     #[inline]
     pub fn of<F>(value: F) -> Self {
         assert!(Self::hold::<F>(), "the closure is larger than the room for captures");
         let mut own = Self::NONE;
-        // SAFETY: - large enough and aligned (checked above), and nobody else's.
+        // SAFETY: - large enough and aligned (checked above), and this function's alone.
         unsafe { own.0.as_mut_ptr().cast::<F>().write(value) };
         own
     }

@@ -1,5 +1,4 @@
-//! The broadcast channel of a group: the master's side and the workers' side of global
-//! supply.
+//! The broadcast channel of a group: the master's side and the workers' side of global supply.
 //!
 //! # Protocol
 //! 1. *Attach*, when members come or change: a region over the members' own lines in which each
@@ -11,12 +10,12 @@
 //!    the leaders.
 //!
 //! # Invariants
-//! C1  A worker follows one ring. Its master (L1 of [`crate::thread`]) attaches it;
-//!     a master that gets it back finds it at another ring and attaches it anew.
-//! C2  A ring lives as long as its master or any follower: one that lost its master stays
-//!     silent for ever.
-//! C3  Leaders of a team are leaders in every larger one ([`supply::leaders`]), so a change of size
-//!     attaches nobody.
+//! - C1 A worker follows one ring. Its master (L1 of [`crate::thread`]) attaches it; a master that
+//!   gets it back finds it at another ring and attaches it anew.
+//! - C2 A ring lives as long as its master or any follower: one that lost its master stays silent
+//!   for ever.
+//! - C3 Leaders of a team are leaders in every larger one ([`supply::leaders`]), so a change of
+//!   size attaches no member.
 //!
 //! Several works may be open in the ring ([`crate::protocols::ring`]); `Team::run` opens one at a
 //! time.
@@ -79,7 +78,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// A channel that nobody follows yet.
+    /// A channel without followers.
     pub(crate) fn new() -> Self {
         Self {
             ring: Arc::new(Ring::new()),

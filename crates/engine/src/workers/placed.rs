@@ -42,7 +42,7 @@ impl Worker {
         self.station().settle()
     }
 
-    /// Nobody puts the worker, which calls, until the answer is dropped; nor is it where it was
+    /// No thread puts the worker, which calls, until the answer is dropped; nor is it where it was
     /// put. For handlers of signals, too.
     #[inline]
     pub(crate) fn hold(&self) -> Held<'_> {

@@ -42,7 +42,7 @@ pub struct Worker {
     arrival: Arrival<Place>,
     /// Where broadcasts come from; touched by this worker alone.
     attachment: CachePadded<UnsafeCell<Option<Attachment>>>,
-    /// Supplied by anybody.
+    /// Any thread supplies it.
     open: OpenRing<Offered>,
     /// Rarely written: whether it sleeps, and where it was put.
     bed: CachePadded<Sleeper<Rare>>,
@@ -120,7 +120,7 @@ impl Worker {
                 return Err(error);
             }
         }
-        // Nobody waits for its end but the thread that takes its place.
+        // No thread waits for its end but the one that takes its place.
         Ok(worker)
     }
 
@@ -202,8 +202,8 @@ impl Worker {
         if descriptor.crowd & CARRIED != 0 {
             return place;
         }
-        // SAFETY: - the master put an address there, and nobody writes the line before this work is
-        // finished.
+        // SAFETY: - the master put an address there, and no thread writes the line before this work
+        // is finished.
         unsafe { *place.cast::<*const ()>() }
     }
 
@@ -291,7 +291,7 @@ impl Worker {
     #[inline]
     pub(crate) unsafe fn look_at_ring(&self) -> Option<Region> {
         // SAFETY: - caller's contract: the attachment is touched by the worker's own thread alone,
-        // and nobody holds it.
+        // and no reference to it is held.
         unsafe { &mut *self.attachment.get() }.as_mut().and_then(Attachment::look)
     }
 
@@ -313,7 +313,7 @@ impl Worker {
     pub(crate) unsafe fn follow(&self, attachment: Attachment) {
         // ORDERING: Relaxed - masters read it after the join of the attach region.
         self.rare().follows.store(attachment.ring().cast_mut(), Relaxed);
-        // SAFETY: - caller's contract: nobody holds the attachment while work runs.
+        // SAFETY: - caller's contract: no reference to the attachment is held while work runs.
         unsafe { *self.attachment.get() = Some(attachment) };
     }
 
