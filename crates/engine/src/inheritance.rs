@@ -5,9 +5,9 @@
 //! ([`berth`](crate::placement::berth)), and the kernel hands a thread's mask on to whatever that
 //! thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
-//! - Of the other starts the C library tells no one: programs by `posix_spawn`, `system`, `popen`,
-//!   or `vfork` (or `clone`) and exec, and threads. The caller starts them in [`unbound`]. A
-//!   library that stands in front of the C library can do that for all programs at once, as the
+//! - The C library has no such hook for what is started otherwise: programs by `posix_spawn`,
+//!   `system`, `popen`, or `vfork` (or `clone`) and exec, and threads. The caller starts them in
+//!   [`unbound`]. A library that stands in front of the C library can do that for all programs at once, as the
 //!   drop-in OpenMP library does: [`unbound`] around the spawning calls and `pthread_create`, whose
 //!   child is made inside the C library, and [`before_exec`] in front of the exec calls. `vfork`
 //!   itself, which could not be wrapped since it returns twice, needs nothing: its child sets
@@ -63,10 +63,10 @@ pub fn needs_unbound() -> bool {
     current::existing().is_some_and(|local| local.worker().is_some() || local.has_long_turns())
 }
 
-/// To be called before the caller (a worker's thread, or a child that it has by `vfork`
-/// or `clone`) becomes another program: gives it the mask that this program was started with,
-/// unless it has one of its own (module head). Should the exec fail, a thread has that mask until
-/// its next safe point.
+/// To be called before the caller (a worker's thread, or a child that it has by `vfork` or `clone`)
+/// becomes another program: gives it the mask that this program was started with, unless it has one
+/// of its own (module head). Should the exec fail, a thread has that mask until its next safe
+/// point.
 ///
 /// Cost: as [`needs_unbound`], and up to four system calls where that says yes. May be called where
 /// that may be; sets errno.

@@ -20,17 +20,19 @@
 //!   taken; in a team that is too large now it waits by yields.
 //! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a
 //!   running thread's migration costs; and it moves itself to seat 0, by binding itself there and
+//!   at once to its own mask again: it is never *kept* anywhere (D2), and a process that it forks
+//!   inherits its mask.
 //! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all workers their
 //!   mask back: an open region does not have to come to a safe point (D5).
 //! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2,
 //!   when the kernel has moved it while it let the others have their turn: it is bound nowhere, and
 //!   the kernel's balance of load moves a thread that only waits to where fewer wait. There sits a
 //!   stranger, or another program's team, and has the processor for a time slice at each of the
-//!   master's turns; left there, the master stayed for some 30 ms, ten times a second (`cargo xtask
-//!   real`, `hist` beside a hog: 1.42 times one thread's time; 1.26 with P4 at every fork, too). A
-//!   thread that is moved while it computes stays there: members that wait for each other in the
-//!   program's own code are better off on two processors, whatever else runs there (`cargo xtask
-//!   flip flags`: 27 times as many rounds in a second).
+//!   master's turns; left there, the master stayed for some 30 ms, ten times a second
+//!   (`cargo xtask real`, `hist` beside a hog: 1.42 times one thread's time; 1.26 with P4 at every
+//!   fork, too). A thread that is moved while it computes stays there: members that wait for each
+//!   other in the program's own code are better off on two processors, whatever else runs there
+//!   (`cargo xtask flip flags`: 27 times as many rounds in a second).
 //!
 //! P1 to P3 may meet on one worker: see [`following`].
 //!

@@ -1,5 +1,5 @@
-//! What the engine did so far, and what each worker is at: for questions why a program
-//! is slow, or does not go on.
+//! What the engine did so far, and what each worker is at: for questions why a program is slow, or
+//! does not go on.
 
 use crate::manager::source::source;
 use crate::program::program;

@@ -1,5 +1,5 @@
-//! What the thread of a worker does as long as it lives: it looks for work, runs it,
-//! says that it is done, and waits.
+//! What the thread of a worker does as long as it lives: it looks for work, runs it, says that it
+//! is done, and waits.
 
 use crate::manager::source::{self, source};
 use crate::process::forked;
@@ -124,13 +124,11 @@ fn run_broadcast(worker: &'static Worker, local: &Local, region: &Region, progre
     run_part(local, membership, region.work, region.data);
     // SAFETY: - as above; while this thread gathers it neither looks nor runs work.
     unsafe { worker.attached() }.gather_flock(local, region.size, region.crowd);
-    // SAFETY: - this thread is the line's worker; it ran its part, and gathered its
-    // flock.
+    // SAFETY: - this thread is the line's worker; it ran its part, and gathered its flock.
     unsafe { worker.arrive() };
 }
 
-/// Runs `work` on a worker. One that is none afterwards is the child of a fork that
-/// `work` did.
+/// Runs `work` on a worker. One that is none afterwards is the child of a fork that `work` did.
 #[inline]
 fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) {
     local.run(membership, work, data);

@@ -22,9 +22,9 @@
 //!    left out are left out again; a whole leave without a loss shows that they run, and all is
 //!    forgotten.
 //!
-//! Only outermost teams shrink: explicit groups divide all that the program has.
-//! Those left out are the last ones: thread i of a team stays thread i. Which processors the others
-//! then have is the kernel's choice, as long as no thread bound them.
+//! Only outermost teams shrink: explicit groups divide all that the program has. Those left out are
+//! the last ones: thread i of a team stays thread i. Which processors the others then have is the
+//! kernel's choice, as long as no thread bound them.
 //!
 //! Only where the size comes from mask and quota. A manager knows better, and a sizer or number
 //! that the program gave is the program's word.

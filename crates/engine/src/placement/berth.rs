@@ -64,7 +64,6 @@
 //! another one is done sees what that did to the mask. The fences of P2, S2 and B2 pair with each
 //! other; B1 of a binder is Relaxed, ordered by them. B1 of an unbinder is Release, and pairs with
 //! the Acquire loads of `bound`.
-//! `bound`.
 
 use platform::sync::atomic::{
     AtomicBool, AtomicU32,

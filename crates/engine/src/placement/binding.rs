@@ -10,8 +10,8 @@ use platform::affinity::{CpuSet, current_cpu};
 use platform::message::say;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Binds a root's workers to the granted processors, one each as far as they go; the
-/// others share all.
+/// Binds a root's workers to the granted processors, one each as far as they go; the others share
+/// all.
 pub(crate) fn bind_to_grant(stations: impl Iterator<Item = &'static Station>, granted: &CpuSet) {
     // A program that was started inside a narrower mask stays inside it.
     let (asked, granted) = (granted, &granted.intersection(program().mask()));

@@ -43,10 +43,10 @@ impl Home {
         if index == 0 { Some(Self::Beside) } else { lent(index - 1).map(Self::Of) }
     }
 
-    /// The processor, for the caller's workers; `None` when the mask has one only. A
-    /// number's is the one that stands there in the program's mask, or, where the caller runs on
-    /// that one, the first (which is the caller's in the numbering): so each has a place of its
-    /// own, and keeps it when the caller moves.
+    /// The processor, for the caller's workers; `None` when the mask has one only. That of a number
+    /// is the one at this place in the program's mask, or, where the caller runs on that one, the
+    /// first (which is the caller's in the numbering): so each number has a processor of its own,
+    /// and keeps it when the caller moves.
     pub(crate) fn processor(self) -> Option<CpuId> {
         let (mask, here) = (program().mask(), current_cpu());
         let count = mask.len();

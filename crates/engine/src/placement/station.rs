@@ -1,5 +1,5 @@
-//! The station of a worker: its kernel thread, the processors where that may run, and
-//! what it follows there.
+//! The station of a worker: its kernel thread, the processors where that may run, and what it
+//! follows there.
 //!
 //! What may put it where, when, and what that does to the others, is told in the head of
 //! [`placement`](crate::placement).
@@ -91,8 +91,8 @@ impl Station {
 
     /// `thread` was created; it begins on processor `home`.
     pub(crate) fn begin(&self, kernel: Kernel, home: Option<CpuId>) {
-        // The new thread inherited the creator's mask, which may be that of a bound worker
-        // , and would start on the creator's processor.
+        // The new thread inherited its creator's mask, which may be that of a bound worker, and
+        // would start on its creator's processor.
         match home {
             Some(cpu) => self.berth.put_first(|| self.put(&kernel.thread, cpu)),
             None => self.berth.free_first(|| free(&kernel.thread)),

@@ -18,8 +18,7 @@ pub struct Statistics {
     /// threads, 1 of 3 and 4, 2 of 5 to 8, and so on by powers of two; the last one all that are
     /// larger.
     pub regions: [u64; SIZES],
-    /// Waits (of idle workers, joins, barriers) that were long enough to be timed: some
-    /// 30 looks.
+    /// Waits (of idle workers, joins, barriers) that were long enough to be timed: some 30 looks.
     pub waits: u64,
     /// Time in those waits, summed over all threads, spinning and asleep. Of the short ones of
     /// teams whose threads take turns on a processor, a fifth is timed, and stands for all.

@@ -1,5 +1,5 @@
-//! What a master lends to the masters inside its region: the workers that its current
-//! team does not use.
+//! What a master lends to the masters inside its region: the workers that its current team does not
+//! use.
 //!
 //! # Protocol
 //! 1. `lend` (the lender, no region of it open): voids what was lent before by a new number, puts

@@ -86,8 +86,7 @@ impl<W: Copy> OpenRing<W> {
     /// The work with `ticket`, if it is there.
     ///
     /// # Safety
-    /// - The caller is the ring's worker, has finished all tickets before, and not yet
-    ///   this one.
+    /// - The caller is the ring's worker, has finished all tickets before, and not yet this one.
     #[inline]
     pub(crate) unsafe fn poll(&self, ticket: u64) -> Option<W> {
         let (slot, round) = self.slot(ticket);

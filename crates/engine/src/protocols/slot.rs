@@ -158,8 +158,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// read-modify-write on it when there is recoverable work.
     ///
     /// # Safety
-    /// - The caller is the slot's worker, has finished `last` or found it taken back,
-    ///   and has not seen a later number.
+    /// - The caller is the slot's worker, has finished `last` or found it taken back, and has not
+    ///   seen a later number.
     #[inline]
     pub unsafe fn poll(&self, last: u64) -> Supplied<W> {
         // ORDERING: Acquire (S2) - pairs with S1.
@@ -198,9 +198,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     }
 
     /// Takes the last supplied descriptor back (C2); true when the master now has to run it, and
-    /// may then supply the next. False when the worker has begun. Cost: one
-    /// read-modify-write, of a line in the own cache if the worker is not there to poll
-    /// it.
+    /// may then supply the next. False when the worker has begun. Cost: one read-modify-write, of a
+    /// line in the own cache if the worker is not there to poll it.
     ///
     /// # Safety
     /// - The caller is the slot's only master (I1), supplied that descriptor as recoverable, and
@@ -211,8 +210,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         let number = self.seq.load(Relaxed) >> 1;
         let won = self.claim(number);
         if won {
-            // ORDERING: Relaxed - read by the master only; the worker does not write
-            // this number any more.
+            // ORDERING: Relaxed - read by the master only; the worker does not write this number
+            // any more.
             self.done.store(number, Relaxed);
         }
         won

@@ -72,8 +72,7 @@ pub(super) fn hand_on(
     true
 }
 
-/// The workers that this master has for itself go on on other kernel threads. Outside
-/// its regions.
+/// The workers that this master has for itself go on on other kernel threads. Outside its regions.
 pub(crate) fn renew_members(local: &Local) {
     let renew = |worker: &'static Worker| {
         let offered = Offered { work: renew, data: ptr::null() };

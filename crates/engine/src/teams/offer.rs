@@ -67,9 +67,9 @@ impl WorkerHandle {
         self.worker.number()
     }
 
-    /// Has `work` called once with `data` on this worker, when it has nothing to do for
-    /// its master. Regions that `work` forks have one thread. Cost: one compare-and-swap and one
-    /// line; a wake if it sleeps.
+    /// Has `work` called once with `data` on this worker, when it has nothing to do for its master.
+    /// Regions that `work` forks have one thread. Cost: one compare-and-swap and one line; a wake
+    /// if it sleeps.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -138,13 +138,12 @@ impl Drop for Offer {
     }
 }
 
-/// Runs `visit` once on each worker of the process, whichever thread reserved it, with
-/// its number; returns how many there were when all are done. Workers of other masters
-/// come to it after the region that they are in.
+/// Runs `visit` once on each worker of the process, whichever thread reserved it, with its number;
+/// returns how many there were when all are done. Workers of other masters come to it after the
+/// region that they are in.
 ///
 /// For what belongs to a thread: counters, signal masks, scheduling class, allocator caches. The
-/// calling thread is not a worker and is not visited. Regions that a visit forks have
-/// one thread.
+/// calling thread is not a worker and is not visited. Regions that a visit forks have one thread.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};

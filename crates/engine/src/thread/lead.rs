@@ -1,5 +1,5 @@
-//! Leading an explicit group: for a while, a thread is the root of workers that the
-//! master around gave it.
+//! Leading an explicit group: for a while, a thread is the root of workers that the master around
+//! gave it.
 
 use super::group::Group;
 use super::state::{Local, Pin};

@@ -2,11 +2,11 @@
 //!
 //! Where a manager has more programs than processors, several have the same one, and the kernel
 //! hands it on some 350 times a second: each time the next one's data are no longer in the caches.
-//! Compute-bound programs lose a tenth of their time by that (eight copies of cg: `cargo xtask demo
-//! --programs cg --copies 8`). So a master whose regions have one thread there asks the kernel for
-//! turns of [`TURN`]: the same share, in fewer pieces. By EEVDF's rules a thread that wakes up with
-//! usual turns does not wait for the end of a longer one; masters with long ones may wait for each
-//! other that long.
+//! Compute-bound programs lose a tenth of their time by that (eight copies of cg:
+//! `cargo xtask demo --programs cg --copies 8`). So a master whose regions have one thread there
+//! asks the kernel for turns of [`TURN`]: the same share, in fewer pieces. By EEVDF's rules a
+//! thread that wakes up with usual turns does not wait for the end of a longer one; masters with
+//! long ones may wait for each other that long.
 //!
 //! # Protocol
 //! - S1 A master forks: when the grant has become such a one since its last fork, its turns become

@@ -1,10 +1,10 @@
 //! Forking elsewhere for a while: for what runs on top of a stack without belonging to it.
 //!
-//! A nano-thread that waits inside `Team::install` keeps its stack, and
-//! other nano-threads of its scope run on top of it. They are no part of what was installed: they
-//! fork with what the scope's member has. They do so deeper than the caller, whose groups stay as
-//! they are, in a group that is given the same workers: no region of this thread is open
-//! then, so it is their only master all the time (L1).
+//! A nano-thread that waits inside `Team::install` keeps its stack, and other nano-threads of its
+//! scope run on top of it. They are no part of what was installed: they fork with what the scope's
+//! member has. They do so deeper than the caller, whose groups stay as they are, in a group that is
+//! given the same workers: no region of this thread is open then, so it is their only master all
+//! the time (L1).
 
 use super::state::{Local, NOWHERE};
 use crate::thread::head::Head;

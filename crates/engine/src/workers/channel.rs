@@ -237,8 +237,7 @@ impl Attachment {
         Arc::as_ptr(&self.ring)
     }
 
-    /// The next work in which this worker takes part. Cost when nothing is new: one
-    /// load.
+    /// The next work in which this worker takes part. Cost when nothing is new: one load.
     #[inline]
     pub(crate) fn look(&mut self) -> Option<Region> {
         let id = self.id as usize;

@@ -277,8 +277,8 @@ impl Worker {
         self.slot.has_news(progress.line)
     }
 
-    /// True when there is something in the own line or the open ring: the looks at
-    /// them without what it is.
+    /// True when there is something in the own line or the open ring: the looks at them without
+    /// what it is.
     #[inline]
     pub(crate) fn has_news(&self, progress: &Progress) -> bool {
         self.slot.has_news(progress.line) || self.open.has_news(progress.ticket)

@@ -13,8 +13,8 @@ use platform::model::{explore, is_refuted};
 const FIRST: u32 = 1;
 const SECOND: u32 = 3;
 
-/// A worker: the epoch that it follows, the grant's, and where it is: an epoch's place,
-/// or none. The kernel binds under a lock.
+/// A worker: the epoch that it follows, the grant's, and where it is: an epoch's place, or none.
+/// The kernel binds under a lock.
 struct Model {
     following: Following,
     grant: AtomicU32,
@@ -107,9 +107,8 @@ impl Mark for ReadFirst {
     }
 }
 
-/// Two threads that wait find the same squeezed worker, which comes to a safe point at
-/// the same time: one of them helps, and at its next safe point the helped one is in its own place
-/// again.
+/// Two threads that wait find the same squeezed worker, which comes to a safe point at the same
+/// time: one of them helps, and at its next safe point the helped one is in its own place again.
 fn helped(mark: impl Mark) {
     let model = Arc::new((
         Model {

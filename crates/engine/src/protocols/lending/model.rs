@@ -1,5 +1,5 @@
-//! Models of groups, on the shipped types: workers that change their master and come
-//! back, and lending that grows and shrinks.
+//! Models of groups, on the shipped types: workers that change their master and come back, and
+//! lending that grows and shrinks.
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib lending::model`. Each
 //! has a twin with a planted bug that loom must find.
 
@@ -75,8 +75,7 @@ fn take_a_processor_back_from_a_group(group_joins: bool, arrives_in_order: bool)
                 assert!(worker.is_joined());
             }
             if arrives_in_order {
-                // SAFETY: - this thread plays the worker, and is done with what it
-                // polled.
+                // SAFETY: - this thread plays the worker, and is done with what it polled.
                 unsafe { own.finish(1) };
             } else {
                 arrived.store(1, Relaxed);

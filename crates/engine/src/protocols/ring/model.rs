@@ -46,8 +46,8 @@ impl Open {
     fn run(&self, ticket: u64, copies_first: bool) {
         if !copies_first {
             // Planted: the slot is given free before the work in it was copied.
-            // SAFETY: - this thread plays the worker, and is done with what it polled
-            // (but for the twin).
+            // SAFETY: - this thread plays the worker, and is done with what it polled (but for the
+            // twin).
             unsafe { self.ring.finish(ticket) };
         }
         let mut found = None;
@@ -58,8 +58,8 @@ impl Open {
         });
         let work = found.unwrap();
         assert_eq!(self.ran.fetch_or(work, Relaxed) & work, 0, "a work ran twice");
-        // SAFETY: - this thread plays the worker, and is done with what it polled (but
-        // for the twin).
+        // SAFETY: - this thread plays the worker, and is done with what it polled (but for the
+        // twin).
         unsafe { self.ring.finish(ticket) };
     }
 }
@@ -370,8 +370,7 @@ fn cargo_is_shared(waits: bool) {
                 };
                 // SAFETY: - polled, and not finished; a `u64` was supplied.
                 assert_eq!(unsafe { slot.with_cargo(|cargo| *cargo) }, work + 1);
-                // SAFETY: - this thread plays the worker, and is done with what it
-                // polled.
+                // SAFETY: - this thread plays the worker, and is done with what it polled.
                 unsafe { slot.finish(number) };
             }
         })
@@ -421,8 +420,7 @@ fn a_result_rides_home(waits: bool) {
                 };
                 // SAFETY: - the descriptor was copied, and is not finished.
                 unsafe { slot.put(work + 1) };
-                // SAFETY: - this thread plays the worker, and is done with what it
-                // polled.
+                // SAFETY: - this thread plays the worker, and is done with what it polled.
                 unsafe { slot.finish(number) };
             }
         })

@@ -33,8 +33,7 @@ fn run_two_regions(master_waits_for_join: bool) {
                     }
                 };
                 assert_eq!(u64::from(work), number * 10);
-                // SAFETY: - this thread plays the worker, and is done with what it
-                // polled.
+                // SAFETY: - this thread plays the worker, and is done with what it polled.
                 unsafe { slot.finish(number) };
             }
         })
@@ -84,8 +83,7 @@ fn contend_for_a_start(worker_claims: bool) {
                     Supplied::Work(number, work) => {
                         assert_eq!(u64::from(work), number);
                         ran[number as usize].fetch_add(1, Relaxed);
-                        // SAFETY: - this thread plays the worker, and is done with what
-                        // it polled.
+                        // SAFETY: - this thread plays the worker, and is done with what it polled.
                         unsafe { slot.finish(number) };
                         last = number;
                     }

@@ -1,5 +1,5 @@
-//! A model of a program whose request falls and rises: a worker that falls asleep lowers
-//! it while its master forks. On the shipped types: wishes and sleeper.
+//! A model of a program whose request falls and rises: a worker that falls asleep lowers it while
+//! its master forks. On the shipped types: wishes and sleeper.
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib wishes::model`. Each
 //! has a twin with a planted bug that loom must find.
 
@@ -211,8 +211,8 @@ fn who_is_about_to_sleep_needs_its_fence_before_it_lowers() {
     );
 }
 
-/// A worker lowers while the master rises after an earlier fall: what was said last is
-/// what the state says.
+/// A worker lowers while the master rises after an earlier fall: what was said last is what the
+/// state says.
 fn fall_and_rise(planted: Planted) {
     let model = Arc::new(Model {
         told: Told { requested: AtomicU32::new(0), released: AtomicBool::new(false) },
