@@ -7,11 +7,11 @@
 //! - What it forks gets the program's mask by `pthread_atfork`.
 //! - The C library has no such hook for what is started otherwise: programs by `posix_spawn`,
 //!   `system`, `popen`, or `vfork` (or `clone`) and exec, and threads. The caller starts them in
-//!   [`unbound`]. A library that stands in front of the C library can do that for all programs at once, as the
-//!   drop-in OpenMP library does: [`unbound`] around the spawning calls and `pthread_create`, whose
-//!   child is made inside the C library, and [`before_exec`] in front of the exec calls. `vfork`
-//!   itself, which could not be wrapped since it returns twice, needs nothing: its child sets
-//!   itself right when it becomes a program.
+//!   [`unbound`]. A library that stands in front of the C library can do that for all programs at
+//!   once, as the drop-in OpenMP library does: [`unbound`] around the spawning calls and
+//!   `pthread_create`, whose child is made inside the C library, and [`before_exec`] in front of
+//!   the exec calls. `vfork` itself, which could not be wrapped since it returns twice, needs
+//!   nothing: its child sets itself right when it becomes a program.
 //!
 //! Turns go the same way: a master that has long ones (`thread/stint.rs`) gives them up before it
 //! starts anything.
