@@ -90,9 +90,9 @@ pub struct Managed {
     alone: MaskAndQuota,
     wishes: Wishes,
     help: Help,
-    /// Regions for which the analyzer rests still. Writer: the only master.
+    /// Regions for which the analyzer still rests. Writer: the only master.
     rest: AtomicU32,
-    /// Outermost regions forked, by and by. Writer: as above, beside it, at each fork.
+    /// Outermost regions forked. Writers: the masters, at each fork; several may lose a count.
     forks: AtomicU32,
     analyzer: Mutex<Analyzer>,
 }
@@ -112,17 +112,17 @@ impl Managed {
         }
     }
 
-    /// The same in the domain of that manager, in which programs pass processors to each other: one
-    /// that it has no work for goes to another program directly, and one that comes is used before
-    /// the next grant says so.
+    /// The same in the domain of that manager, in which programs pass processors to each other: a
+    /// processor that the program has no work for goes to another program directly, and one that
+    /// comes is used before the next grant names it.
     #[must_use]
     pub fn in_domain(self, domain: Domain) -> Self {
         self.desk.join(domain, self.client().registrations());
         self
     }
 
-    /// That manager has a domain, and did not let the program in for this reason: one that did not
-    /// answer in time is asked again.
+    /// That manager has a domain, and did not let the program in because of `error`. A manager that
+    /// did not answer in time is asked again.
     pub(crate) fn outside_domain(self, error: &ConnectError) -> Self {
         self.desk.is_left_out(error);
         self
@@ -303,8 +303,8 @@ impl TeamSizer for Managed {
         }
     }
 
-    /// The death of the manager is a change, too, what is in the air, and that the program has
-    /// other masters than one (the seats).
+    /// These are changes, too: the death of the manager, what is in the air, and that the program
+    /// has now one master or several (the seats).
     #[inline]
     fn epoch(&self) -> u32 {
         if self.client().is_alive() {

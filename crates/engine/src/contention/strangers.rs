@@ -98,8 +98,8 @@ pub(crate) enum Timing {
 }
 
 impl Timing {
-    /// The same, of a wait that turns out to be a longer one: from now on if it was not timed; and
-    /// since when.
+    /// The timing of a wait that turns out to be a longer one: from now on if it was not timed.
+    /// Also the time since which it runs.
     pub(crate) fn of_longer(self) -> (Self, Ticks) {
         match self {
             Timing::Untimed => {
@@ -117,7 +117,7 @@ impl Strangers {
         Self { close, untimed, late: Evidence::new(), seen_on: Cell::new(CpuId(0)), budget }
     }
 
-    /// True where they got what was handed over, lately.
+    /// True where strangers lately got the processor that was handed over.
     #[inline]
     pub(crate) fn take_turns(&self) -> bool {
         self.late.may_hold() && self.still_take()
@@ -158,8 +158,8 @@ impl Strangers {
         if elsewhere { 0 } else { self.end(timing) }
     }
 
-    /// It is over. Returns how many ticks it took, with those that were not timed where it stands
-    /// for them.
+    /// The wait is over. Returns how many ticks it took; a short one of those that are timed counts
+    /// for the others, too.
     #[inline]
     pub(crate) fn end(&self, timing: Timing) -> u64 {
         match timing {
@@ -189,7 +189,7 @@ impl Strangers {
         passed
     }
 
-    /// Nanoseconds for which the process ran; it is `begin`.
+    /// Nanoseconds for which the process has run. The look begins at `begin`.
     #[cold]
     fn ran(&self, begin: Ticks) -> u64 {
         let ran = process_ns();

@@ -76,9 +76,9 @@ struct Air {
     registration: AtomicU32,
     /// What was seen last.
     seen: Mutex<Flights>,
-    /// That was something.
+    /// Whether that was not empty.
     is_busy: AtomicBool,
-    /// How often that was something else than before.
+    /// How often what was seen had changed.
     changes: AtomicU32,
 }
 

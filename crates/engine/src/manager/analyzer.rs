@@ -44,7 +44,7 @@ pub(super) const BASE: u32 = 1;
 const SAMPLE: u64 = 2_000_000;
 /// Samples of a measurement.
 const SAMPLES: usize = 5;
-/// Of iterations as long as this two that agree are enough.
+/// Of iterations as long as this, two that agree are enough.
 const LONG: u64 = 100_000_000;
 /// The longest iteration, in nanoseconds on [`BASE`] processors, for which a base is measured.
 const MOST_BASE: u64 = 500_000_000;
@@ -303,7 +303,7 @@ impl Analyzer {
                 return self.advise();
             }
             // The first region of a sample may have been forked before it was asked for less; a
-            // team of a size of its own never is smaller.
+            // team with a size of its own is never smaller.
             self.looked += 1;
             return if self.looked >= DISAGREED { self.rests(LONG_REST) } else { self.advise() };
         }

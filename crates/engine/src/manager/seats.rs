@@ -37,15 +37,15 @@ impl Managed {
         Bounds::Among(granted)
     }
 
-    /// P1 and P2: binds `worker` to where its seat is now. By itself, or by its master while it has
-    ///    no work.
+    /// P1 and P2: binds `worker` to where its seat is now. Called by the worker itself, or by its
+    /// master while the worker has no work.
     #[cold]
     pub(super) fn follow(&self, worker: &Worker) {
         worker.station().follow(self.epoch(), || self.place_of(worker.seat()));
     }
 
-    /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits
-    ///     down, as at a fork.
+    /// P1: the calling thread, which is at work, has not looked at this grant yet. A master sits
+    /// down, as at a fork.
     #[cold]
     pub(super) fn goes_on(&self, sitter: &Sitter) {
         match sitter.worker() {
@@ -58,15 +58,15 @@ impl Managed {
         }
     }
 
-    /// The manager binds `worker`, whose thread calls, no more: it is to have another mask than the
-    /// grant's for a moment. What the manager read before, it may still do.
+    /// The manager no longer binds `worker`, whose thread calls: it is to have another mask than
+    /// the grant's for a moment. The manager may still act on what it read before.
     pub(crate) fn spare(&self, worker: &Worker) {
         let _changing = program().masters().changing_seats();
         self.client().publish_vp(worker.seat(), NOBODY);
     }
 
-    /// The manager may bind `worker` again, which goes where the grant in force puts it: a squeeze
-    /// may have passed it by.
+    /// The manager may bind `worker` again. The worker goes where the grant in force puts it: a
+    /// squeeze may have passed it by.
     pub(crate) fn spare_no_more(&self, sitter: &Sitter, worker: &Worker) {
         let changing = program().masters().changing_seats();
         self.client().publish_vp(worker.seat(), worker.tid().unwrap_or(NOBODY));
@@ -95,14 +95,14 @@ impl Managed {
         }
     }
 
-    /// Gives `worker` seat `seat`, and the one that has it the seat of `worker`.
+    /// Gives `worker` seat `seat`, and the worker that has this seat the seat of `worker`.
     fn change_seats(&self, worker: &Worker, seat: usize) {
         let occupant = pool().all().iter().copied().find(|other| other.seat() == seat);
         let before = worker.seat();
         for (worker, seat) in [(Some(worker), seat), (occupant, before)] {
             let Some(worker) = worker else { continue };
             worker.station().take_seat(seat);
-            // A thread that did not begin yet publishes itself.
+            // A thread that did not begin yet publishes itself when it begins.
             if let Some(tid) = worker.tid() {
                 self.client().publish_vp(seat, tid);
             }
@@ -117,14 +117,14 @@ impl Managed {
         sitter.worker().is_none() && sitter.seat().get() == Some(current_cpu())
     }
 
-    /// P4: after a turn of the others. `sat`: it was on its seat before. True when it is not any
-    ///     more, and went back.
+    /// P4: after a turn of the others. `sat`: the master was on its seat before that turn. True
+    /// when it is not any more, and went back.
     #[inline]
     pub(crate) fn sits_down_again(&self, sitter: &Sitter, sat: bool) -> bool {
         sat && sitter.seat().get() != Some(current_cpu()) && self.goes_back(sitter)
     }
 
-    /// Not more often than in [`SEAT_US`]: where the kernel insists, the program has what it gives.
+    /// At most once in [`SEAT_US`]: where the kernel insists, the master stays where that put it.
     #[cold]
     fn goes_back(&self, sitter: &Sitter) -> bool {
         let rests = sitter

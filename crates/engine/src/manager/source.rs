@@ -26,7 +26,7 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-/// Makes a question to the program's code, unless the calling thread is at one already; given by
+/// Asks the program's code a question, unless the calling thread is asking one already; given by
 /// the layer that knows what the thread forks, which is above this one.
 pub(crate) type Around = fn(question: &mut dyn FnMut());
 
@@ -34,7 +34,7 @@ pub(crate) type Around = fn(question: &mut dyn FnMut());
 #[derive(Clone, Copy)]
 pub struct Source {
     sizer: &'static dyn TeamSizer,
-    /// What is around each question to it; `None`: it forks nothing.
+    /// What is around each question to the sizer; `None`: it forks nothing.
     around: Option<Around>,
     managed: Option<&'static Managed>,
     origin: Origin,
@@ -78,7 +78,7 @@ impl Source {
         self.managed
     }
 
-    /// Whether a forked child may go on with it. Nothing of the engine is there then.
+    /// Whether a forked child may go on with the sizer. The child has no state of the engine then.
     fn survives_fork(&self) -> bool {
         self.sizer.survives_fork()
     }
@@ -306,7 +306,7 @@ fn register(library: &str, processors: usize, mask: &CpuSet) -> Option<Managed> 
     match Client::connect(&path, &hello, REGISTRATION) {
         Ok(client) => Some(managed_by(client, &path)),
         Err(error) => {
-            // One that had no time for us takes us in later: mask and quota count until then.
+            // A manager that had no time for us takes us in later: mask and quota count until then.
             let later = error.may_pass().then(|| Client::expect(&path, &hello).ok()).flatten();
             let until = if later.is_some() { " until it answers" } else { "" };
             // A manager that was named and does not answer is worth a line; one that merely might

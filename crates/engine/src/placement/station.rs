@@ -46,9 +46,9 @@ pub(crate) struct Kernel {
 #[derive(Debug)]
 pub(crate) struct Station {
     /// The kernel thread, set by its creator, and by itself when another one takes its place.
-    /// Locked while it is used: it does not end meanwhile. A mere hint where it should run goes
-    /// on without where it is locked ([`Station::hint`]): the holder may have no processor, or be
-    /// what the caller, a handler of a signal, interrupted.
+    /// Locked while it is used, so that it does not end meanwhile. A mere hint where it should run
+    /// is dropped where the lock is taken ([`Station::hint`]): the holder may have no processor, or
+    /// be what the caller, a handler of a signal, interrupted.
     thread: Mutex<Option<Kernel>>,
     /// The same as the kernel numbers it; 0 until it runs.
     tid: AtomicI32,
@@ -119,14 +119,14 @@ impl Station {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something to the kernel thread, if it is there. Waits for others that do.
+    /// Calls `body` with the kernel thread, if it is there. Waits for other callers.
     fn with_thread(&self, body: impl FnOnce(&Pthread)) {
         if let Some(kernel) = &*self.lock() {
             body(&kernel.thread);
         }
     }
 
-    /// The same for what may be left undone: it is, where others do something.
+    /// The same for what may be left undone: where another caller has the lock, it is.
     fn hint(&self, body: impl FnOnce(&Pthread)) {
         let own = match self.thread.try_lock() {
             Ok(own) => own,
@@ -181,7 +181,7 @@ impl Station {
     }
 
     /// The worker was awake when it was woken on its home: it may have run before it was put there.
-    /// Where others do something to its thread just now, it stays there until it waits again.
+    /// Where another thread has its lock just now, the worker stays there until it waits again.
     pub(crate) fn displace(&self) {
         self.hint(|thread| self.berth.take_back(|| self.free_from(thread)));
     }
@@ -196,7 +196,7 @@ impl Station {
         }
     }
 
-    /// Frees it, unless the program has bound it itself meanwhile.
+    /// Frees the worker, unless the program has bound it meanwhile.
     fn free_from(&self, thread: &Pthread) {
         let is_there = |mask: CpuSet| mask.len() == 1 && mask.first() == self.put_on();
         if thread.affinity().is_ok_and(is_there) {
@@ -204,7 +204,7 @@ impl Station {
         }
     }
 
-    /// The same by its own thread, also in a handler of a signal.
+    /// The same, by the worker's own thread, also in a handler of a signal.
     fn leave_home(&self) {
         if Mask::of(None).is_ok_and(|own| self.put_on().is_some_and(|cpu| own.is_only(cpu))) {
             let _ = affinity::set_affinity(None, program().mask());

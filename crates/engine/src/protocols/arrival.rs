@@ -72,7 +72,7 @@ impl<P> Arrival<P> {
     /// Step 1. Cost: one store.
     ///
     /// ```compile_fail,E0133
-    /// nanothreads_engine::arrival::Arrival::<u64>::new().arrive(); // not for everybody
+    /// nanothreads_engine::arrival::Arrival::<u64>::new().arrive(); // not for every caller
     /// ```
     ///
     /// # Safety

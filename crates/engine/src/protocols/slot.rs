@@ -280,7 +280,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// Reports number `number` as finished. Cost: one store.
     ///
     /// ```compile_fail,E0133
-    /// nanothreads_engine::slot::Slot::new(0).finish(1); // not for everybody
+    /// nanothreads_engine::slot::Slot::new(0).finish(1); // not for every caller
     /// ```
     ///
     /// # Safety

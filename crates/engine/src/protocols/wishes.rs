@@ -191,7 +191,7 @@ impl Wishes {
             return Some(SERIAL - idle);
         }
         if is_serial && !state.fell {
-            // What others have then is not to be had in a moment.
+            // What other programs have then cannot come back in a moment: 0 may be waited for.
             self.fall(manager, &mut state, 1, 0);
         }
         Some(AGAIN)

@@ -230,7 +230,7 @@ impl Recall {
 
     #[cold]
     fn help_as_master(local: &Local, region: &Region, called: &Called) {
-        // What it forks is not out of the team that is at work.
+        // What the help forks must not use the team that is at work.
         let (depth, born) = (local.open(), Born::now());
         local.run(region.membership(0, None), called.help, called.data);
         if born.is_parents() {

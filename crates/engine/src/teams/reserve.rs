@@ -56,7 +56,7 @@ impl Local {
         let sizer = source();
         // The epoch first: a limit or processors that change meanwhile are found at the next fork.
         let epoch = sizer.epoch();
-        // Beside other masters what they hold is not this one's to lend.
+        // Where there are other masters, what they hold is not this one's to lend.
         let limit =
             self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(program().largest_team());
         let (used, is_placed) = self.with_group(|group| {

@@ -27,9 +27,10 @@ pub(crate) struct Claim {
     /// What it holds beside other masters; it counts among the engine's masters.
     share: RefCell<Option<Arc<Share>>>,
     pub(super) is_enrolled: Cell<bool>,
-    /// The next or open region is counted: there are several masters.
+    /// The next or open region is counted, because there are several masters.
     pub(super) is_counted: Cell<bool>,
-    /// What that may lend to the masters inside beyond its own members; [`ALL`]: the only master.
+    /// What that region may lend to the masters inside beyond its own members; [`ALL`]: the only
+    /// master.
     pub(super) spare: Cell<usize>,
     /// What the last region could have used, and the regions inside.
     pub(super) wanted: Cell<usize>,

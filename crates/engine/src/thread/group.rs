@@ -48,8 +48,8 @@ pub(crate) struct Group {
     pub(crate) root: Box<Lending>,
     /// How the members get their work.
     pub(crate) supplied: Supplied,
-    /// The number of what was made ready here last: another one, or none, and what was ready before
-    /// is not any more.
+    /// The number of what was made ready here last. When it is another one, or none, what was ready
+    /// before no longer is.
     reservation: Reservation,
 }
 

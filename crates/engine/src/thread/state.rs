@@ -41,7 +41,7 @@ pub struct Local {
     pub(super) root_depth: Cell<usize>,
     /// The explicit group that this thread leads at that depth; null: none.
     pub(super) head: Cell<*const Head<'static>>,
-    /// What it knows as one that waits; its place where a manager says that.
+    /// What it knows as a waiter, and its place where a manager says that.
     waiter: Waiter,
     tid: Cell<Tid>,
     /// False in the child of a fork, where the thread is one of the program.

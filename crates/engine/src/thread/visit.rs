@@ -51,8 +51,8 @@ impl Local {
 
     /// For what runs on top of the caller's stack without being a part of what the caller does: as
     /// long as the visit lasts, the thread forks as it would at `base`, where it was further down
-    /// the stack. `None` where that is where it is; and where it has opened regions since, whose
-    /// members are at work.
+    /// the stack. `None` where the thread is at `base` already, and where it has opened regions
+    /// since, whose members are at work.
     #[inline]
     pub fn go_to(&self, base: Place) -> Option<Visit<'_>> {
         if self.depth.get() == base.depth { None } else { self.visit(base) }

@@ -153,7 +153,8 @@ pub(crate) fn limit(waiter: &Waiter, crowd: u32, wait: Wait) -> u64 {
     )
 }
 
-/// What a thread knows where no manager says who wants its processor. Asked only there.
+/// What a thread knows where there is no manager to say whether other programs want its processor.
+/// Asked only there.
 struct Knowledge<L, P> {
     /// Others were seen on the program's processors.
     is_load_seen: L,
@@ -208,8 +209,8 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     mut look: L,
 ) {
     if is_crowded(crowd) {
-        // Not one look more: the thread that this one waits for is most likely next in the kernel's
-        // queue (D15).
+        // Not one look more: the thread that this one waits for most likely comes after it in the
+        // kernel's queue (D15).
         if look() != Look::Ready {
             wait_in_turn(sleep, waiter, linger, look);
         }
