@@ -55,10 +55,10 @@ pub fn identify_region(region: usize) {
     local().identify_region(region);
 }
 
-/// The workers that the calling thread has for its teams, and those that they have for
-/// theirs, go on on new kernel threads: what the program keeps in thread-local storage there begins
-/// anew. Outside regions; inside one it does nothing. Not in the child of a fork, and where the
-/// system refuses threads.
+/// The workers that the calling thread has for its teams, and those that they have for theirs,
+/// continue on new kernel threads: what the program keeps in thread-local storage there begins
+/// anew. To be called outside regions; inside one it does nothing. Nor does it in the child of a
+/// fork, and where the system refuses threads.
 pub fn renew_threads() {
     let local = local();
     if local.is_outside_regions() {

@@ -1,5 +1,5 @@
-//! The protocols by which threads work on the same words: each knows no other module that does more
-//! than it, and stands beside the model that tries all its orders.
+//! The protocols by which threads work on the same words. No protocol uses a module that does more
+//! than it, and each stands beside the model that tries all its orders.
 
 pub mod arrival;
 pub(crate) mod lending;

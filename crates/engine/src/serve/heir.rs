@@ -1,5 +1,6 @@
-//! A worker goes on on another kernel thread, which takes its place: what the program keeps for
-//! each thread (thread-local storage) begins anew, and the old thread's destructors run.
+//! A worker continues on another kernel thread, which takes the place of the old one: what the
+//! program keeps for each thread (thread-local storage) begins anew, and the old thread's
+//! destructors run.
 //!
 //! # Protocol
 //! 1. A program that is done with the threads offers [`renew`] to the workers, which have nothing
@@ -72,7 +73,8 @@ pub(super) fn hand_on(
     true
 }
 
-/// The workers that this master has for itself go on on other kernel threads. Outside its regions.
+/// The workers that this master has for itself continue on other kernel threads. To be called
+/// outside its regions.
 pub(crate) fn renew_members(local: &Local) {
     let renew = |worker: &'static Worker| {
         let offered = Offered { work: renew, data: ptr::null() };
@@ -85,8 +87,8 @@ pub(crate) fn renew_members(local: &Local) {
     }
 }
 
-/// The work by which a worker is told to go on on another thread; those of its own inner
-/// teams first.
+/// The work by which a worker is told to continue on another thread; the workers of its own inner
+/// teams do so first.
 ///
 /// # Safety
 /// - None: it does nothing with its data.

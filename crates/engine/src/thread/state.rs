@@ -46,7 +46,7 @@ pub struct Local {
     tid: Cell<Tid>,
     /// False in the child of a fork, where the thread is one of the program.
     pub(super) is_worker: Cell<bool>,
-    /// It is to go on on another thread.
+    /// It is to continue on another thread.
     pub(crate) is_to_be_renewed: Cell<bool>,
     pub(super) claim: Claim,
     /// See [`Local::number`].

@@ -242,7 +242,7 @@ fn join_through_a_leader(leader_waits: bool) {
             // SAFETY: - this is the line's worker, which has not arrived.
             unsafe { self.lines[me].put(10 + me as u64) };
             gather();
-            // SAFETY: - this thread plays the line\'s worker.
+            // SAFETY: - this thread plays the line's worker.
             unsafe { self.lines[me].arrive() };
             self.points[me].notify_all();
         }
@@ -315,14 +315,14 @@ fn a_region_elsewhere_between_two(looks_again: bool) {
     let worker = {
         let (line, go) = (Arc::clone(&line), Arc::clone(&go));
         thread::spawn(move || {
-            // SAFETY: - this thread plays the line\'s worker.
+            // SAFETY: - this thread plays the line's worker.
             unsafe { line.arrive() }; // elsewhere
             go.0.store(true, Release); // the other master joined it, and gave it back
             while !go.1.load(Acquire) {
                 thread::yield_now();
             }
             go.2.store(true, Relaxed);
-            // SAFETY: - this thread plays the line\'s worker.
+            // SAFETY: - this thread plays the line's worker.
             unsafe { line.arrive() }; // here
         })
     };
