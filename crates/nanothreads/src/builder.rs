@@ -51,9 +51,9 @@ pub enum Waiting {
     /// Spin while that can pay, then sleep.
     #[default]
     Auto,
-    /// As `Auto`, and longer where no manager says whose the machine is, as long as no other
-    /// program is seen on the processors: for programs with many serial parts of a millisecond,
-    /// whose next region would pay for a wake-up each.
+    /// As `Auto`, and longer where no manager shares the machine out, as long as no other program
+    /// is seen on the processors: for programs with many serial parts of a millisecond, whose next
+    /// region would pay for a wake-up each.
     Hot,
     /// Spin as long as the team has its processors. Between regions a thread still gives its own
     /// back where a manager says that others want it.
@@ -121,8 +121,8 @@ pub fn builder() -> Builder {
 impl Builder {
     /// Regions have at most `threads` threads, whatever the machine has: no manager is asked, and
     /// mask and quota do not count. At most [`largest_team`](engine::largest_team). Where these are
-    /// more than the processors of mask and quota, who waits hands its processor over at once. For
-    /// following them with a limit, see [`Team::at_most`](crate::Team::at_most).
+    /// more than the processors of mask and quota, a thread that waits hands its processor over at
+    /// once. For following them with a limit, see [`Team::at_most`](crate::Team::at_most).
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: Some(threads), ..self }
     }
@@ -188,8 +188,8 @@ impl Builder {
         if source::is_chosen() || program().is_configured() {
             return Err(BuildError::InUse);
         }
-        // The sizer first: who looks for one meanwhile fixes the configuration on the way, and then
-        // this one is refused.
+        // The sizer first: a thread that looks for one meanwhile fixes the configuration on the
+        // way, and then this one is refused.
         if sizer.is_none_or(engine::set_team_sizer) && engine::configure(config) {
             Ok(())
         } else {

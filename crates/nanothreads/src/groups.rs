@@ -8,8 +8,8 @@
 //!    stay idle where they are: no line moves for them.
 //! 2. Each master leads its group: its forks get the group's workers, any number of
 //!    times and at any depth. An inner fork is what an outermost one is: a store for each worker.
-//! 3. A master whose body has ended leaves the group's workers idle, and arrives. Nobody
-//!    else gets them before the caller's join: what comes after finds its data in the same caches.
+//! 3. A master whose body has ended leaves the group's workers idle, and arrives. No other region
+//!    gets them before the caller's join: what comes after finds its data in the same caches.
 //!
 //! # Races
 //! *Two masters of one worker.* A (the caller) supplies it before and after the groups,
@@ -59,7 +59,7 @@ enum Shape<'w> {
 /// things at the same time, each with all of its group: one for each last-level cache, unless told
 /// otherwise.
 ///
-/// Each group has a master, on which the body runs. Whatever the body forks (loops,
+/// Each group has a master, on which the body runs. All that the body forks (loops,
 /// [`join`](fn@crate::join), [`scope`](crate::scope()), [`broadcast`](crate::broadcast), groups
 /// again) runs on its group, and nowhere else.
 ///
@@ -126,8 +126,8 @@ impl<'w> Groups<'w> {
     }
 
     /// As [`Groups::run`], and returns what the bodies return, in the order of the groups. A child
-    /// that the caller forks in `body`, and that goes on behind it, gets only what it returns
-    /// itself: the other groups are its parent's.
+    /// process that the caller forks in `body`, and that goes on after it, gets only what it
+    /// returns itself: the other groups are its parent's.
     ///
     /// # Panics
     /// As [`Groups::run`].
@@ -274,7 +274,7 @@ fn fork_parts<F: Fn(Group) + Sync>(
 }
 
 /// Runs `body` with the caller's `size` threads, the first of its team, as its group: regions
-/// inside have at most so many. With `follows_grant` fewer when the program has fewer.
+/// inside have at most that many threads. With `follows_grant` fewer when the program has fewer.
 pub(crate) fn within<R>(
     local: &Local,
     size: usize,

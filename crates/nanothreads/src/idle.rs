@@ -1,31 +1,41 @@
-//! Which members of a team look for work, so that who makes some wakes one of them and pays nothing
-//! when all are busy.
+//! Which members of a team look for work: a member that makes some wakes one of them, and pays
+//! nothing when all are busy.
 //!
 //! # Protocol
-//! Idle member: I1 sets its bit, and looks again; I2 counts itself as a sleeper and runs the heavy
-//! fence (`WaitPoint`);
-//! I3 looks at all queues, and at its bit: if somebody cleared it, from I1; I4 sleeps. I5 when it
-//! goes on, whatever for, it takes its bit; if that is gone, it looks for work once more, and wakes
-//! somebody for what it sees (K2 to K4). Who makes work: K1 pushes it; K2 light fence; K3 reads the
-//! bits; K4 takes the first member, near ones first, whose bit is set and whose wait point has a
-//! sleeper, by clearing its bit, and wakes it.
+//! Idle member:
+//! - I1 sets its bit, and looks again;
+//! - I2 counts itself as a sleeper and runs the heavy fence (`WaitPoint`);
+//! - I3 looks at all queues, and at its bit: if another member cleared it, it begins again at I1;
+//! - I4 sleeps;
+//! - I5 takes its bit when it goes on, for any reason; if the bit is gone, it looks for work once
+//!   more, and wakes a member for what it sees (K2 to K4).
+//!
+//! Member that makes work:
+//! - K1 pushes it;
+//! - K2 light fence;
+//! - K3 reads the bits;
+//! - K4 takes the first member, near ones first, whose bit is set and whose wait point has a
+//!   sleeper, by clearing its bit, and wakes it.
 //!
 //! # Races
 //! *Lost wake.* A pushes, B goes to sleep. By the fence pair K2/I2 either B sees the push at I3, or
 //! A sees B's bit (I1 is before I2) *and* its count of sleepers.
+//!
 //! *One sleeper for two pushes.* A woken member counts as a sleeper until it runs. If A pushed
 //! twice meanwhile and could take B for both, C would sleep on beside the second task. K4 clears
-//! B's bit, so the second push takes C. *Taken for a sleeper.* B finds A's first task at I3, with
-//! its bit set. A pushes a second one and takes B, which does not sleep, while C does. B finds its
-//! bit gone at I5 and sees the second task (K4/I5): it wakes C, or somebody else took it. *Bit
-//! cleared while falling asleep.* A takes B, which finds what was pushed gone and wants to sleep
-//! again without its bit.
-//! I3 looks at the bit behind the fence: B sets it, and goes round once more, so that I1 is before
-//!    I2 again.
+//! B's bit, so the second push takes C.
+//!
+//! *Taken for a sleeper.* B finds A's first task at I3, with its bit set. A pushes a second one and
+//! takes B, which does not sleep, while C does. B finds its bit gone at I5 and sees the second task
+//! (K4/I5): it wakes C, unless another member took the task.
+//!
+//! *Bit cleared while falling asleep.* A takes B. B finds that what A pushed is gone, and wants to
+//! sleep again without its bit. I3 looks at the bit after the fence: B sets it, and goes round once
+//! more, so that I1 is before I2 again.
 //!
 //! # Orderings
-//! Bits: Relaxed, ordered by the fences; but K4 Release with I5 Acquire, so that who was taken sees
-//! for what.
+//! Bits: Relaxed, ordered by the fences; but K4 Release with I5 Acquire, so that a member that was
+//! taken sees the work for which it was taken.
 
 use engine::wait_point::{Look, WaitPoint};
 use platform::membarrier;
@@ -63,12 +73,12 @@ impl Idle {
         Look::Progress
     }
 
-    /// Takes member `index` out: it goes on (I5), or somebody wakes it (K4). False when it was out
-    /// already.
+    /// Takes member `index` out: it goes on (I5), or another member wakes it (K4). False when it
+    /// was out already.
     pub(crate) fn take(&self, index: usize) -> bool {
         let (word, bit) = (&self.words[index / BITS], 1 << (index % BITS));
-        // ORDERING: Acquire (I5) - pairs with K4: who finds its bit gone sees the work that it was
-        // taken for. Release (K4) - pairs with I5.
+        // ORDERING: Acquire (I5) - pairs with K4: a member that finds its bit gone sees the work
+        // that it was taken for. Release (K4) - pairs with I5.
         word.load(Acquire) & bit != 0 && word.fetch_and(!bit, AcqRel) & bit != 0
     }
 
@@ -82,7 +92,7 @@ impl Idle {
     ) {
         // ORDERING: light fence (K2) - pairs with I2.
         membarrier::light();
-        // ORDERING: Relaxed (K3) - ordered behind the push by the light fence.
+        // ORDERING: Relaxed (K3) - ordered after the push by the light fence.
         if self.words.iter().any(|word| word.load(Relaxed) != 0) {
             self.wake_first(candidates, point);
         }

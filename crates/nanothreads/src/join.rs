@@ -3,12 +3,12 @@
 //! # How
 //! The outermost join of a thread forks a region. Member 0, the caller, runs the first half; the
 //! second half stands in the descriptor of the region, for the member that comes first, or for
-//! member 0 if nobody has come when it gets there. Inside, a join pushes its second half to its
-//! member's [`deque`], runs the first, and takes the second back, unless somebody stole it
-//! (`crew`). When as many halves of the member are open as anybody wants, a join is two calls:
-//! thieves take the oldest, which is the largest, and the next join of that member offers more
-//! again. So the upper levels of a recursion are open to others at any time, and all levels below
-//! cost three loads, a comparison and a branch ([`deque`] says how many are open).
+//! member 0 if no member has come when it gets there. Inside, a join pushes its second half to its
+//! member's [`deque`], runs the first, and takes the second back, unless a thief stole it (`crew`).
+//! When as many halves of the member are open as thieves want, a join is two calls: thieves take
+//! the oldest, which is the largest, and the next join of that member offers more again. So the
+//! upper levels of a recursion are open to others at any time, and all levels below cost three
+//! loads, a comparison and a branch ([`deque`] says how many are open).
 //!
 //! # Where a join is two calls
 //! With one processor; in a region whose inner teams have one member; inside such a join.
@@ -24,10 +24,10 @@
 //! done.
 //!
 //! # fork()
-//! In a child that was forked inside a join (D13) the halves that nobody had stolen are the
-//! child's, and it runs them. What another thread had begun is the parent's: the child's join
-//! panics when it gets there. A child of a thief has nobody to go back to when its half is done: it
-//! is ended with a report, like a child of any other worker.
+//! In a child that was forked inside a join (D13) the halves that were not stolen are the child's,
+//! and it runs them. What another thread had begun is the parent's: the child's join panics when it
+//! gets there. A child of a thief has no joiner to go back to when its half is done: it is ended
+//! with a report, like a child of any other worker.
 //!
 //! # Papers
 //! Mohr, Kranz and Halstead, Lazy task creation, TPDS 1991: open the oldest, largest ones only;
@@ -111,7 +111,7 @@ where
     RA: Send,
     RB: Send,
 {
-    // The deque is LIFO, and the frame is found by who stands on this thread.
+    // The deque is LIFO, and the frame is found by what runs on this thread.
     let _pin = local().pin();
     let second = Half::new(b, seat.index());
     // SAFETY: - the half is on this frame, which stays until it is taken back or done (below);
@@ -129,7 +129,7 @@ where
     both(first, second)
 }
 
-/// A second half that nobody else began: runs it, or drops it when the first one panicked.
+/// A second half that no other member began: runs it, or drops it when the first one panicked.
 fn run_second<RA, RB>(
     b: impl FnOnce() -> RB,
     first: &thread::Result<RA>,
@@ -247,7 +247,7 @@ where
     // The two panics of a forked child: of `a`, and of the wait for what the parent runs.
     let rest = catch_unwind(AssertUnwindSafe(|| match seat {
         Some(seat) => second_of_outermost(seat, second, course, &first),
-        // SAFETY: - nobody else is there to take it.
+        // SAFETY: - no other thread is there to take it.
         None => run_second(unsafe { second.take() }, &first),
     }));
     *results = Some((first, rest.unwrap_or_else(|payload| Some(Err(payload)))));
@@ -307,7 +307,7 @@ mod here {
         static CREW: Cell<(*const Crew, u32)> = const { Cell::new((ptr::null(), 0)) };
     }
 
-    /// True when a join must be two calls: all that may be open is, or nobody could come.
+    /// True when a join must be two calls: all that may be open is, or no thief could come.
     #[inline]
     pub(super) fn is_closed() -> bool {
         let deque = DEQUE.get();
@@ -353,7 +353,7 @@ mod here {
         Guard { outer, here: PhantomData }
     }
 
-    /// The calling thread is nobody's member until the guard is dropped.
+    /// The calling thread is no member until the guard is dropped.
     pub(super) fn leave() -> Guard {
         let outer = place();
         set(OUTSIDE_PLACE);

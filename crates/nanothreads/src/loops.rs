@@ -14,8 +14,8 @@
 //! # Rules
 //! The team is what the program has when the loop begins, at most one member for each iteration. A
 //! panic of the body reaches the caller with its payload when all members are done; nothing new is
-//! begun meanwhile, and no worker is lost. Who has to wait for another member spins as
-//! long as that can pay, then sleeps.
+//! begun meanwhile, and no worker is lost. A member that has to wait for another one spins as long
+//! as that can pay, then sleeps.
 
 mod cancel;
 mod collapse;

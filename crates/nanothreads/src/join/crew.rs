@@ -1,27 +1,27 @@
 //! The members of one outermost join, and how those that have nothing to do find halves to run.
 //!
-//! # Who runs what
+//! # What runs where
 //! A member without work (it has come to the region, and the half it ran is over) steals the oldest
-//! half of anybody, near ones first. A joiner whose half was stolen steals from the thief only, and
-//! only what was pushed for that very half (the deque's tag): what it runs meanwhile is a part of
-//! what it waits for. So
+//! half of any member, near ones first. A joiner whose half was stolen steals from the thief only,
+//! and only what was pushed for that very half (the deque's tag): what it runs meanwhile is a part
+//! of what it waits for. So
 //! - a lock that the joiner holds cannot be wanted by what it runs, unless its own second half
 //!   wants it, too;
 //! - its stack grows no deeper than the recursion would without a thief.
 //!
 //! # Small halves
 //! What is stolen from a member whose older halves are gone is what its next join offers, deep in
-//! its recursion: often less work than the theft costs both. So who stole less than [`SMALL`] rests
-//! before it steals again, twice as long each time; meanwhile the victim gets on to larger halves.
-//! A rest ends with what the member waits for.
+//! its recursion: often less work than the theft costs both. So a thief whose half was less than
+//! [`SMALL`] rests before it steals again, twice as long each time; meanwhile the victim gets on to
+//! larger halves. A rest ends with what the member waits for.
 //!
 //! # Waiting
-//! By the rules of [`patience`]. Who sleeps has its bit set in [`Idle`] and says in `wants` what it
-//! may take; who pushes a half wakes one that may take it. A missed wake of this kind costs time
-//! only, because the owner runs what nobody steals. The wake that counts, when a half is done or
-//! the region over, is that of [`WaitPoint`].
+//! By the rules of [`patience`]. A member that sleeps has its bit set in [`Idle`] and says in
+//! `wants` what it may take; a member that pushes a half wakes one that may take it. A missed wake
+//! of this kind costs time only, because the owner runs what is not stolen. The wake that counts,
+//! when a half is done or the region over, is that of [`WaitPoint`].
 //!
-//! # Who touches what
+//! # What touches what
 //! `Mate::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member. `Course`:
 //! written by member 0.
 //!
@@ -65,7 +65,7 @@ const LONGEST_REST: u64 = 12;
 pub(super) struct Crew {
     mates: Box<[Mate]>,
     idle: Idle,
-    /// Whom a member steals from first. Changes between regions.
+    /// From which members a member steals first. Changes between regions.
     nearness: Nearness,
     /// Where the region was forked.
     born: Born,
@@ -78,7 +78,7 @@ pub(super) struct Crew {
 pub(super) struct Course {
     /// The second half is done: nothing is left to steal.
     ended: AtomicBool,
-    /// The first half is done: whoever runs the second one has finished the region with it.
+    /// The first half is done: the member that runs the second one has finished the region with it.
     first_is_done: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ struct Mate {
 struct Rare {
     /// Where the member sleeps.
     point: WaitPoint,
-    /// Read by who waits long for the member.
+    /// Read by a member that waits long for this one.
     occupant: Occupant,
     /// [`ANYTHING`], or the [`Runner`] that it may steal from, while it looks for work.
     wants: AtomicU64,
@@ -145,10 +145,10 @@ impl Crew {
         crew
     }
 
-    /// Keeps a crew whose region is joined for the calling thread's next one.
+    /// Keeps a crew for the calling thread's next region; its own is joined.
     pub(super) fn give_back(self: Box<Self>) {
         if self.is_parents() {
-            // Other threads of the parent may have been amid something when this copy was made.
+            // Other threads of the parent may have been changing it when this copy was made.
             std::mem::forget(self);
             return;
         }
@@ -201,8 +201,8 @@ impl<'a> Seat<'a> {
         &self.mate().deque
     }
 
-    /// Offers a half to the others, and wakes one that sleeps. Cost when nobody does: two stores
-    /// and a load for 64 members.
+    /// Offers a half to the others, and wakes one that sleeps. Cost when none does: two stores and
+    /// a load for 64 members.
     ///
     /// # Safety
     /// - `frame`'s half stays in place until [`Self::take_back`] returned true, or
@@ -277,15 +277,15 @@ impl<'a> Seat<'a> {
         });
     }
 
-    /// By member 0, when the first half is done: takes the second one if nobody has begun it.
+    /// By member 0, when the first half is done: takes the second one if no member has begun it.
     pub(super) fn claim_second(self, second: &Frame, course: &Course) -> bool {
         let claimed = second.claim_back();
-        // ORDERING: Relaxed - a hint for whoever runs the second half.
+        // ORDERING: Relaxed - a hint for the member that runs the second half.
         course.first_is_done.store(true, Relaxed);
         claimed
     }
 
-    /// By member 0, when both halves are done: lets everybody go.
+    /// By member 0, when both halves are done: lets all members go.
     pub(super) fn end_region(self, course: &Course) {
         // ORDERING: Release - pairs with `work`.
         course.ended.store(true, Release);
@@ -346,7 +346,7 @@ impl<'a> Seat<'a> {
         Look::Progress
     }
 
-    /// Rests after a theft that was worth so many ticks of work.
+    /// Rests after a theft that was worth `work` ticks.
     fn rest_after(self, work: u64, is_over: impl Fn() -> bool) {
         let rest = &self.mate().rare.rest;
         if work >= Ticks::about_us(SMALL) || !patience::may_spin(local().membership().crowd) {

@@ -9,20 +9,20 @@
 //! owner is at. A thief that names a tag gets nothing but what was pushed for that work.
 //!
 //! # How many items are offered
-//! An item that nobody takes costs its owner some 30 ns, and a recursion of depth d passes about
+//! An item that no thief takes costs its owner some 30 ns, and a recursion of depth d passes about
 //! d^k / k! joins with k older halves open: a fixed bound of 8 opened most joins of a recursion of
-//! depth 30. So the *limit* moves. Work begins with
-//! [`CAPACITY`]: a chain of joins opens that many at once. An item that comes back although thieves
-//! could have had it says that nobody wants work from so deep: the limit falls to the number of
-//! items left, but not below [`CUSHION`]. A theft that the owner sees at its next push or pop
-//! raises it to [`CAPACITY`] again. So there are always a few for those who come next, and more are
-//! opened as long as somebody takes them.
+//! depth 30. So the *limit* moves. Work begins with [`CAPACITY`]: a chain of joins opens that many
+//! at once. An item that comes back although thieves could have had it says that no thief wants
+//! work from this deep: the limit falls to the number of items left, but not below [`CUSHION`]. A
+//! theft that the owner sees at its next push or pop raises it to [`CAPACITY`] again. So there are
+//! always a few for the thieves that come next, and more are opened as long as thieves take them.
 //!
 //! The limit is kept as the *brim*, the index of `top` at which the deque counts as full: one
 //! comparison says so.
 //!
 //! # Invariants
-//! I1  At most [`CAPACITY`] items, so the ring never moves: who finds it full does not push.
+//! I1  At most [`CAPACITY`] items, so the ring never moves: an owner that finds it full does not
+//!     push.
 //! I2  The tag changes only while there is no item, by the owner; no thief moves `top` then.
 //! I3  As the owner sees it, `brim <= top <= bottom <= brim + CAPACITY`: it sets the brim by a
 //!     `top` that it has read, and later reads are not older.
@@ -60,7 +60,7 @@ use std::ptr;
 
 /// Items that a member offers at most, when each is wanted.
 pub(crate) const CAPACITY: u32 = 16;
-/// Items that a member offers when nobody takes them. Enough for a few thieves at once; of a
+/// Items that a member offers when no thief takes them. Enough for a few thieves at once; of a
 /// recursion of depth 30 it makes some 500.
 pub(crate) const CUSHION: u32 = 3;
 
@@ -68,10 +68,10 @@ pub(crate) const CUSHION: u32 = 3;
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Deque<T> {
-    /// High half: the tag. Low half: the index of the oldest item. Writers: who takes the oldest
-    /// item; the owner (I2).
+    /// High half: the tag. Low half: the index of the oldest item. Writers: the thread that takes
+    /// the oldest item; the owner (I2).
     top: AtomicU64,
-    /// The index behind the newest item. Writer: the owner.
+    /// The index after the newest item. Writer: the owner.
     bottom: AtomicU32,
     /// The index of `top` that means full: the limit below `bottom`. The owner's.
     brim: AtomicU32,
@@ -166,7 +166,7 @@ impl<T> Deque<T> {
     ///
     /// # Safety
     /// - The caller is the owner, and the deque is not full.
-    /// - `item` is live until it is taken back, or until whoever stole it is done with it.
+    /// - `item` is live until it is taken back, or until the thief that stole it is done with it.
     pub(crate) unsafe fn push(&self, item: *const T) {
         debug_assert!(!self.is_full());
         // ORDERING: Relaxed - the owner's own word.
@@ -219,7 +219,7 @@ impl<T> Deque<T> {
     }
 
     /// Takes the oldest item, if there is one and, when `tag` is given, the owner is at that work.
-    /// By anybody else.
+    /// By a thief.
     pub(crate) fn steal(&self, tag: Option<u32>) -> Option<*const T> {
         // ORDERING: Acquire (D5) - pairs with D4.
         let top = self.top.load(Acquire);
@@ -241,13 +241,13 @@ impl<T> Deque<T> {
         self.top.compare_exchange(top, next, AcqRel, Relaxed).is_ok().then_some(item.cast_const())
     }
 
-    /// From now on the owner works for `tag`, and whoever wants may have a part of it; returns what
-    /// it was before.
+    /// From now on the owner works for `tag`, and any thief may have a part of it; returns the tag
+    /// before.
     ///
     /// # Safety
     /// - The caller is the owner, and all its items were popped or stolen (I2).
     pub(crate) unsafe fn retag(&self, tag: u32) -> u32 {
-        // ORDERING: Relaxed - nobody moves `top` while there is no item.
+        // ORDERING: Relaxed - no thief moves `top` while there is no item.
         let top = self.top.load(Relaxed);
         // ORDERING: Release - pairs with D5.
         self.top.store(pack(tag, index_of(top)), Release);
@@ -257,7 +257,7 @@ impl<T> Deque<T> {
 
     /// What the owner is at.
     pub(crate) fn tag(&self) -> u32 {
-        // ORDERING: Relaxed - for the owner, which is who writes it.
+        // ORDERING: Relaxed - for the owner, which writes the tag.
         tag_of(self.top.load(Relaxed))
     }
 }

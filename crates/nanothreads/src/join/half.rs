@@ -2,19 +2,19 @@
 //! the joiner's stack.
 //!
 //! # Protocol
-//! `state`: open -> who runs it (a thief; written after it got the half from the deque, or by
+//! `state`: open -> its runner (a thief; written after it got the half from the deque, or by
 //! claiming the half of an outermost join) -> done (H1). The joiner that gets its half back from
 //! the deque never looks at `state`.
 //!
 //! # Invariants
-//! I1  The closure is taken once: by whom the deque, or `claim`, gave the half to.
+//! I1  The closure is taken once: by the member to which the deque, or `claim`, gave the half.
 //! I2  After H1 the thief does not touch the half: the joiner may have returned.
 //!
 //! Models: `join/model.rs`.
 //!
 //! # Orderings
 //! H1 Release with the joiner's Acquire (H2): the result. A runner's name is a hint where to steal
-//! back: Release, so that who sees it sees the runner's tag.
+//! back: Release, so that a joiner that sees it sees the runner's tag.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -25,7 +25,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-/// Nobody has taken it, as far as the joiner knows.
+/// Not taken, as far as the joiner knows.
 const OPEN: u64 = 0;
 /// It was run.
 const DONE: u64 = u64::MAX;
@@ -48,7 +48,7 @@ impl Runner {
 /// What the joiner knows of a half that it did not get back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nobody has said that it has the half.
+    /// No member has said that it has the half.
     Open,
     /// This one runs it.
     Runs(Runner),
@@ -66,7 +66,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// What the joiner sees; behind [`State::Done`] it may take the result.
+    /// What the joiner sees; after [`State::Done`] it may take the result.
     pub(crate) fn state(&self) -> State {
         // ORDERING: Acquire (H2) - pairs with H1, and with the runner's name.
         match self.state.load(Acquire) {
@@ -79,7 +79,7 @@ impl Frame {
         }
     }
 
-    /// Says who runs it. By who stole it.
+    /// Says which member runs it. By the thief.
     pub(crate) fn begin(&self, runner: Runner) {
         // ORDERING: Release - pairs with H2: the joiner that sees the name sees the tag.
         self.state.store(runner.pack(), Release);
@@ -103,7 +103,7 @@ impl Frame {
     }
 
     /// Runs `frame`'s closure, keeps what it returns or its panic, and says that it is done.
-    /// Returns who waits.
+    /// Returns the member that waits.
     ///
     /// # Safety
     /// - `frame` is that of a live half, which the caller stole or claimed (I1).
@@ -172,7 +172,7 @@ impl<F: FnOnce() -> R, R> Half<F, R> {
     /// # Safety
     /// - The caller is the joiner, and got the half back (I1).
     pub(crate) unsafe fn take(&self) -> F {
-        // SAFETY: - caller's contract: nobody else touches the closure.
+        // SAFETY: - caller's contract: no other thread touches the closure.
         unsafe { taken(&self.closure) }.expect("a half is taken once")
     }
 
@@ -203,7 +203,7 @@ unsafe fn run<F: FnOnce() -> R, R>(frame: *const Frame) {
 /// What is in `cell`, which is empty then.
 ///
 /// # Safety
-/// - Nobody else touches the cell.
+/// - No other thread touches the cell.
 #[inline]
 unsafe fn taken<T>(cell: &HandCell<Option<T>>) -> Option<T> {
     // SAFETY: - caller's contract; the cell's value is live.

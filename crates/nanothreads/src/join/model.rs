@@ -1,5 +1,5 @@
-//! Models of the deque of open halves, of the hand-over of a half, and of the sleep of those that
-//! wait, driven by loom:
+//! Models of the deque of open halves, of the hand-over of a half, and of the sleep of the members
+//! that wait, driven by loom:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib join::model`. Each has a twin
 //! with a planted bug that loom must find.
 
@@ -14,8 +14,8 @@ use platform::sync::HandCell;
 use std::mem::ManuallyDrop;
 use std::panic::resume_unwind;
 
-/// A half: whoever gets it writes, so that loom reports two who got it, and one who got it
-/// unpublished.
+/// A half: the thread that gets it writes, so that loom reports two threads that got it, and one
+/// that got it unpublished.
 struct Item(HandCell<u32>);
 
 // SAFETY: loom checks what the protocols under test promise.
@@ -252,7 +252,7 @@ enum Hand {
     Right,
     /// The closure panics.
     Panicking,
-    /// The joiner takes the result when it sees who runs the half.
+    /// The joiner takes the result when it sees which member runs the half.
     TooEarly,
     /// Two claim by a look and a store.
     ByLook,
@@ -319,7 +319,7 @@ impl Frames {
         }
     }
 
-    /// The joiner's end; `back`: nobody else got the half.
+    /// The joiner's end; `back`: no thief got the half.
     fn join(&self, back: bool, hand: Hand) {
         let result = if back {
             // SAFETY: - taken back.

@@ -53,7 +53,7 @@ impl ParFor {
     }
 
     /// What `find` returns for the first number of the range for which it returns anything: the
-    /// same as in a sequential loop. Numbers behind the lowest one found so far are not looked at.
+    /// same as in a sequential loop. Numbers after the lowest one found so far are not looked at.
     ///
     /// ```
     /// let prime = |n: usize| (2..n).all(|d| n % d != 0).then_some(n);

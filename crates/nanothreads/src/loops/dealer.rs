@@ -80,7 +80,7 @@ pub(super) struct Dealer {
     stop: Stop,
     source: Source,
     /// What members share that are dealt from one place: the first iteration, or the number of the
-    /// first chunk, that nobody has taken. On a line of its own: all others are only read.
+    /// first chunk, that no member has taken. On a line of its own: all others are only read.
     next: Counter,
 }
 
@@ -136,7 +136,7 @@ impl Dealer {
     }
 
     /// Calls `take` with each chunk of member `id`, until the loop is stopped. A break of `take`
-    /// says that no iteration behind this chunk is wanted; the member then gets none of them, and
+    /// says that no iteration after this chunk is wanted; the member then gets none of them, and
     /// others as before.
     pub(super) fn deal(&self, id: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>) {
         let take = |chunk: Range<usize>| {
@@ -255,7 +255,7 @@ impl Dealer {
         }
     }
 
-    /// After a break: what is left in the own word is behind the chunk (R3), what others have may
+    /// After a break: what is left in the own word is after the chunk (R3), what others have may
     /// not be.
     fn drop_own(&self, id: usize, ranges: &Ranges) -> ControlFlow<()> {
         ranges.take_own(id, |rest| rest);
@@ -272,7 +272,7 @@ struct Counter(CachePadded<AtomicUsize>);
 
 impl Counter {
     /// Takes numbers and calls `take` with the chunk of each, until a chunk is empty. No overflow:
-    /// each member takes at most one number behind the last chunk's.
+    /// each member takes at most one number after the last chunk's.
     fn each(
         &self,
         mut chunk_at: impl FnMut(usize) -> Range<usize>,

@@ -1,9 +1,9 @@
 //! Doacross loops: iterations that wait for chosen earlier ones.
 //!
-//! Each member has one progress line ([`Stage`]). Iterations are dealt round robin, so that
-//! everybody knows who has a given one, and each member's rise: the iteration that waits for number
-//! j looks at one line for a number of at least j. No deadlock: the lowest iteration that is not
-//! done waits only for lower ones.
+//! Each member has one progress line ([`Stage`]). Iterations are dealt round robin, so that each
+//! member knows which one has a given iteration, and the numbers of each member rise: the iteration
+//! that waits for number j looks at one line for a number of at least j. No deadlock: the lowest
+//! iteration that is not done waits only for lower ones.
 //!
 //! # Papers
 //! P1 section 5.2 (F9). Where the dependences are those of neighbours in nested loops,
@@ -58,7 +58,7 @@ impl Doacross {
 
     /// Runs `body` once for each number of the range.
     ///
-    /// Cost of a dependence between members: one cache line. Who waits long sleeps.
+    /// Cost of a dependence between members: one cache line. A member that waits long sleeps.
     ///
     /// # Panics
     /// With the payload of the first iteration that panics; bodies that wait for another one are
@@ -153,7 +153,7 @@ impl Cross<'_> {
         }
     }
 
-    /// Lets those who wait for this iteration go on. Without it they do so when it ends.
+    /// Lets the members that wait for this iteration go on. Without it they do so when it ends.
     pub fn post(&self) {
         self.0.post();
     }

@@ -1,4 +1,4 @@
-//! Self-timed chunk lengths: a loop whose body nobody knows finds out how many iterations are worth
+//! Self-timed chunk lengths: a loop whose body is not known finds out how many iterations are worth
 //! a dispatch.
 //!
 //! Doubling until a chunk takes a microsecond is what parlaylib does, once for each loop. Here each

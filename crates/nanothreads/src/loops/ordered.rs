@@ -44,7 +44,8 @@ impl ParFor {
     /// });
     /// ```
     ///
-    /// Cost of a hand-over: one cache line. Who waits long sleeps. The loop itself allocates once.
+    /// Cost of a hand-over: one cache line. A member that waits long sleeps. The loop itself
+    /// allocates once.
     ///
     /// # Panics
     /// With the payload of the first iteration that panics. Chunks that do not have their turn by

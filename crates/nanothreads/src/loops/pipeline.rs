@@ -127,7 +127,7 @@ impl Pipeline2d {
     }
 
     /// Runs `body` for each part of the outer and middle loops and block of the inner loop, after
-    /// those that it needs. What those wrote is visible.
+    /// the blocks that it needs. What those wrote is visible.
     ///
     /// # Panics
     /// As [`Pipeline::run`].

@@ -13,17 +13,18 @@
 //!     member can succeed, since thieves never exchange an empty word.
 //! R2  No A-B-A: a word that holds (begin, end) again still holds these iterations untaken, by R1.
 //!     The exchange is right also then.
-//! R3  What a member takes from its own word is behind all that it took from it since the last
+//! R3  What a member takes from its own word is after all that it took from it since the last
 //!     refill; thieves take from the end. Hence the first iteration of a loop that is not done is
-//!     never behind one that waits for it (ordered loops).
+//!     never after one that waits for it (ordered loops).
 //!
 //! # Orderings
 //! All relaxed: the words deal numbers, and no data. What iterations read and write travels by fork
 //! and join.
 //!
 //! # Races
-//! *A thief between A2 and A3* holds iterations that nobody sees: a third member may find all words
-//! empty and leave the loop. That costs its help, not an iteration: the thief runs what it holds.
+//! *A thief between A2 and A3* holds iterations that no other member sees: a third member may find
+//! all words empty and leave the loop. That costs its help, not an iteration: the thief runs what
+//! it holds.
 //!
 //! # Papers
 //! Markatos & LeBlanc 1992. Deviations: thieves take from the end, which leaves the owner what is

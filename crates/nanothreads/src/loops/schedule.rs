@@ -47,13 +47,13 @@ pub enum Schedule {
     Static,
     /// Chunks of this size, round robin, computed without shared state.
     StaticChunks(NonZeroUsize),
-    /// Chunks of this size, to whoever is ready. Cost: one atomic add for each chunk.
+    /// Chunks of this size, to the member that is ready. Cost: one atomic add for each chunk.
     Dynamic(NonZeroUsize),
-    /// Each time a P-th of what is left, at least this much, to whoever is ready. Cost: one atomic
-    /// exchange for each chunk.
+    /// Each time a P-th of what is left, at least this much, to the member that is ready. Cost: one
+    /// atomic exchange for each chunk.
     Guided(NonZeroUsize),
-    /// Chunks that shrink linearly from N / 2P to 1, to whoever is ready. Cost: one atomic add for
-    /// each of about 4P chunks.
+    /// Chunks that shrink linearly from N / 2P to 1, to the member that is ready. Cost: one atomic
+    /// add for each of about 4P chunks.
     Trapezoid,
     /// As [`Schedule::Trapezoid`], with the lengths of the first and the last chunk given. A `last`
     /// longer than `first` counts as `first`.
@@ -70,18 +70,18 @@ pub enum Schedule {
     /// chunk.
     Factoring,
     /// Each member has the block of [`Schedule::Static`] and takes a P-th of its own rest each
-    /// time, from a word of its own; who has none left takes a P-th of the fullest member's rest.
-    /// Loops over the same data find it in the caches of the same members. Cost: one exchange of an
-    /// own word for each chunk.
+    /// time, from a word of its own; a member that has none left takes a P-th of the fullest
+    /// member's rest. Loops over the same data find it in the caches of the same members. Cost: one
+    /// exchange of an own word for each chunk.
     Affinity,
     /// Each member has the block of [`Schedule::Static`] and times itself: chunks grow until one
-    /// takes a microsecond. Who has none left takes half of the fullest member's rest. A loop of
-    /// many iterations that is over within about a microsecond runs on the caller alone.
+    /// takes a microsecond. A member that has none left takes half of the fullest member's rest. A
+    /// loop of many iterations that is over within about a microsecond runs on the caller alone.
     Auto,
 }
 
 impl Schedule {
-    /// Pure self-scheduling (PSS): one iteration at a time, to whoever is ready.
+    /// Pure self-scheduling (PSS): one iteration at a time, to the member that is ready.
     pub const PURE: Self = Self::Dynamic(NonZeroUsize::MIN);
 
     /// The distance between the beginnings of chunks of a loop of `length` iterations, about; 1

@@ -43,8 +43,8 @@ pub fn sections<'a>() -> Sections<'a> {
 
 impl<'a> Sections<'a> {
     /// Adds a section. With more sections than processors, some run after others, begun in the
-    /// order in which they were added, each by whoever is ready. A section must not wait for
-    /// another one.
+    /// order in which they were added, each by the next thread that is ready. A section must not
+    /// wait for another one.
     #[expect(clippy::should_implement_trait, reason = "nothing is summed")]
     pub fn add(self, section: impl FnOnce() + Send + 'a) -> Self {
         self.add_weighted(1, section)

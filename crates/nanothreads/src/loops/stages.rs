@@ -23,7 +23,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Step P1, by the stage's member alone. Cost when nobody sleeps: one store.
+    /// Step P1, by the stage's member alone. Cost when no member sleeps: one store.
     #[inline]
     pub(crate) fn finish_block(&self) {
         // ORDERING: Relaxed - the member's own number.

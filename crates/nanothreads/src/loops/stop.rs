@@ -20,8 +20,8 @@ impl Stop {
         self.0.load(Relaxed)
     }
 
-    /// Asks all members to start nothing new. Who waits for another member must be woken after
-    /// this.
+    /// Asks all members to start nothing new. A member that waits for another one must be woken
+    /// after this.
     pub(crate) fn raise(&self) {
         // ORDERING: Release - before the wakes that follow (N1 of the wait point).
         self.0.store(true, Release);

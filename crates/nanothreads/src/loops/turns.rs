@@ -4,14 +4,15 @@
 //! # Protocol
 //! The token is the number of the first iteration whose chunk may run its ordered sections. It is
 //! written to one of a few lines, chosen by that number, so that a hand-over moves one line between
-//! two processors, whoever else waits.
-//! 1. `pass` (who has the token): writes the next chunk's begin to the line of that number: T1.
+//! two processors, however many members wait.
+//! 1. `pass` (the member that has the token): writes the next chunk's begin to the line of that
+//!    number: T1.
 //! 2. `is_turn` (the next one): sees its own begin in its line: T2.
 //!
 //! # Invariants
 //! T-a Each number is passed once, by the chunk before it: a line that holds a chunk's number means
-//!     that all chunks before it are done, and nobody overwrites it before that chunk itself passes
-//!     the token on.
+//!     that all chunks before it are done, and no member overwrites it before that chunk itself
+//!     passes the token on.
 //! T-b Two chunks that share a line share its sleepers: a wake for one of them makes the other look
 //! and sleep again.
 //!
@@ -68,7 +69,8 @@ impl Turns {
         self.line(begin).turn.load(Acquire) == begin
     }
 
-    /// Step T1: hands the token to the chunk that begins with `next`. Only by who has it.
+    /// Step T1: hands the token to the chunk that begins with `next`. Only by the member that has
+    /// it.
     #[inline]
     pub(crate) fn pass(&self, next: usize) {
         let line = self.line(next);
@@ -82,7 +84,7 @@ impl Turns {
         &self.line(begin).waiters
     }
 
-    /// Wakes all who wait: the loop was stopped.
+    /// Wakes all members that wait: the loop was stopped.
     pub(crate) fn wake_all(&self) {
         for line in &self.lines {
             line.waiters.notify_all();
