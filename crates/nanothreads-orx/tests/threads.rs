@@ -1,4 +1,4 @@
-//! No thread is created beside the engine's. One test, so that nobody else's threads come and go.
+//! No thread is created beside the engine's. One test, so that no other test's threads come and go.
 
 use std::io::Write as _;
 

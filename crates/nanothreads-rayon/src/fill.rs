@@ -21,7 +21,7 @@ pub(crate) fn append<I: IndexedParallelIterator>(iterator: I, items: &mut Vec<I:
     let count: usize = written.iter().map(|piece| piece.count).sum();
     assert_eq!(count, length, "an indexed iterator yields as many items as it has");
     written.into_iter().for_each(forget);
-    // SAFETY: - F1, F2: all pieces are full, and together they are the `length` places behind the
+    // SAFETY: - F1, F2: all pieces are full, and together they are the `length` places after the
     // last item.
     unsafe { items.set_len(items.len() + length) };
 }
@@ -50,7 +50,7 @@ impl<'a, T: Send> PlacedWork<T> for Places<'a, T> {
         // SAFETY: - in bounds, by the line above.
         let first = unsafe { self.first.add(begin) };
         let mut written = Written { first, count: 0, borrowed: PhantomData };
-        // Not more than there is room for, whatever the iterator says of itself.
+        // Not more than there is room for, also when the iterator claims more.
         for item in items.take(length) {
             // SAFETY: - below `length`: within the piece, which this call alone writes (F1).
             let place = unsafe { &mut *written.first.add(written.count) };
@@ -73,7 +73,7 @@ unsafe impl<T: Send> Send for Written<'_, T> {}
 
 impl<T> Drop for Written<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: - the first `count` places of the piece were written, and nobody else drops them
+        // SAFETY: - the first `count` places of the piece were written, and nothing else drops them
         // (F2).
         unsafe {
             std::ptr::slice_from_raw_parts_mut(self.first.cast::<T>(), self.count).drop_in_place()

@@ -105,7 +105,7 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     }
 
     /// Folds each piece, beginning with what `begin` gives; returns the pieces' values, in order.
-    /// For whatever the other methods do not do.
+    /// For what the other methods do not do.
     ///
     /// ```
     /// use nanothreads_rayon::OnEngine;
@@ -228,7 +228,7 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         C::from(items)
     }
 
-    /// Puts all items behind those of `items`, in their order.
+    /// Puts all items after those of `items`, in their order.
     pub fn collect_into(self, items: &mut Vec<I::Item>) {
         fill::append(self.iterator, items);
     }

@@ -1,4 +1,4 @@
-//! Rayon's own threads are never created. One test, so that nobody else's threads come and go.
+//! Rayon's own threads are never created. One test, so that no other test's threads come and go.
 
 use nanothreads::Team;
 use nanothreads_rayon::OnEngine;

@@ -83,7 +83,7 @@ impl Team {
     /// Cost: one region, and for each fork what a fork costs.
     ///
     /// # Panics
-    /// With the payload of `body`, else of the first member of a construct that nobody joined by
+    /// With the payload of `body`, else of the first member of a construct that was not joined by
     /// [`Pending::join`]; after all are done.
     ///
     /// [`Pending::join`]: crate::papers::Pending::join

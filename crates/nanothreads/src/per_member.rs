@@ -34,7 +34,7 @@ impl<T: Default> PerMember<T> {
 }
 
 impl<T> PerMember<T> {
-    /// All places, and for small teams some behind that hold defaults.
+    /// All places, and for small teams some after them that hold defaults.
     fn places(&self) -> &[CachePadded<T>] {
         match self {
             Self::Few(places) => places,
@@ -99,7 +99,8 @@ impl<T> Carried<T> {
     /// - The caller runs part `id` of the one region that these places are for.
     pub(crate) unsafe fn put(&self, id: usize, value: Option<T>) {
         let place = &self.places[id];
-        // SAFETY: - only who runs the part touches its place before the join (caller's contract).
+        // SAFETY: - only the thread that runs the part touches its place before the join (caller's
+        //           contract).
         //         - the pointer is the cell's own.
         unsafe { place.value.with_mut(|place| *place = value) };
         if ptr::eq(self.home, local()) {
@@ -114,7 +115,7 @@ impl<T> Carried<T> {
     ///   after the join.
     pub(crate) unsafe fn take_home(&self) -> impl Iterator<Item = T> {
         self.places.places().iter().filter(|place| place.is_home.get()).filter_map(|place| {
-            // SAFETY: - nobody else is there (caller's contract); this thread wrote the whole
+            // SAFETY: - no other thread is there (caller's contract); this thread wrote the whole
             // value.
             //         - the pointer is the cell's own.
             unsafe { place.value.with_mut(|value| (*value).take()) }
@@ -124,7 +125,7 @@ impl<T> Carried<T> {
     /// The values, in the order of the parts. After the join.
     pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
         (0..self.places.places().len()).filter_map(move |id| {
-            // SAFETY: - `self` was moved in here: nobody else can reach the places.
+            // SAFETY: - `self` was moved in here: nothing else can reach the places.
             //         - the pointer is the cell's own.
             unsafe { self.places[id].value.with_mut(|value| (*value).take()) }
         })

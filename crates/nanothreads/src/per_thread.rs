@@ -11,7 +11,7 @@ use std::fmt;
 /// reads, changes or takes them all. A thread has its value also in thread-local destructors.
 ///
 /// Access takes no lock and shares no cache line: each value has lines of its own, and while a
-/// closure of [`PerThread::with`] runs nobody else can reach it.
+/// closure of [`PerThread::with`] runs nothing else can reach it.
 ///
 /// ```
 /// use nanothreads::{PerThread, par_for};
@@ -223,7 +223,7 @@ mod tests {
         let values = VALUES.get_or_init(|| {
             PerThread::new(|| {
                 reentrant(&VALUES, |values| {
-                    // Nobody has the thread's value yet: it is made here, and stays.
+                    // The thread's value is not in use yet: it is made here, and stays.
                     values.with(|own| *own += 10);
                     assert_eq!(values.try_with(|own| *own), Some(11));
                 })

@@ -61,18 +61,18 @@ fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body
         panic: FirstPanic::default(),
         body: PhantomData,
     };
-    // Whoever panics before the closure is supplied (a kept team that cannot be had any more) leaks
-    // it.
+    // A panic before the closure is supplied (a kept team that cannot be had any more) leaks it.
     let carried =
         Carried { work: call_there::<F>, captures: Captures::of(body), place: &home.place };
     // SAFETY: - `call_there::<F>` gets the place of the closure, and `call_home::<F>` the master's
-    //           view of it, which outlive the join: nobody supplies the worker before this function
-    //           has returned; `F: Sync` may be called on many threads at once; neither unwinds.
+    //           view of it, which outlive the join: no other region supplies the worker before this
+    //           function has returned; `F: Sync` may be called on many threads at once; neither
+    //           unwinds.
     //         - the caller looked that there is one line.
     let joined = unsafe {
         team.run_with(concurrency, call_home::<F>, ptr::from_ref(&home).cast(), Some(carried))
     };
-    // SAFETY: - the closure was moved there, and nobody calls it any more. In a child that it
+    // SAFETY: - the closure was moved there, and no thread calls it any more. In a child that it
     // forked this is the child's copy.
     let body = unsafe { home.place.get().cast::<F>().read() };
     // In a child that was forked inside, the other thread's panic is the parent's.
@@ -95,7 +95,8 @@ unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     if let Some(payload) = call_body(unsafe { &*data.cast::<F>() }, member) {
         match local().membership().carrier {
             Some(Carrier::Line(worker)) => worker.keep_panic(payload),
-            // A child that the body forked: who runs what is carried in a line has that line.
+            // A child that the body forked: a thread that runs what is carried in a line has that
+            // line.
             _ => local().keep_panic(payload),
         }
     }
@@ -139,8 +140,8 @@ unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
 
 /// Runs `body` once on each thread of a team of all processors that the program has now.
 ///
-/// The team's size is whatever is granted at this moment: ask [`Member::size`], not the machine.
-/// Inside a region it is what is reserved for inner regions, often one thread. Cost: between one
+/// The team's size is what is granted at this moment: ask [`Member::size`], not the machine. Inside
+/// a region it is what is reserved for inner regions, often one thread. Cost: between one
 /// cache-line round trip (far processors) and two (near ones, where the instructions count).
 ///
 /// ```

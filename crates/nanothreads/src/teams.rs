@@ -10,10 +10,10 @@
 //!    region that uses it. A member whose section panicked, and that catches that, hands the token
 //!    on when it next waits here or ends its body.
 //! 4. `single_for_all`: a `single` between two barriers. When its body panics nothing is handed
-//!    over, and who runs it comes to both barriers before it unwinds: the others find nothing, and
-//!    panic as well.
-//! 5. A member that panics raises the flag and wakes all who wait at 1 and 3; those leave their
-//!    bodies by unwinding. The meeting is then thrown away: its rounds are not those of all
+//!    over, and the member that runs it comes to both barriers before it unwinds: the others find
+//!    nothing, and panic as well.
+//! 5. A member that panics raises the flag and wakes all members that wait at 1 and 3; those leave
+//!    their bodies by unwinding. The meeting is then thrown away: its rounds are not those of all
 //!    members.
 //! 6. A child that the body forked leaves the meeting alone: other threads of its parent had
 //!    arrived at some of its rounds, or were at work on it.
@@ -255,9 +255,9 @@ impl Team {
         }));
     }
 
-    /// As [`Team::run`], and returns what the members return, in their order. A child that member 0
-    /// forks in `body`, and that goes on behind it, gets only what member 0 returns: the other
-    /// members are its parent's.
+    /// As [`Team::run`], and returns what the members return, in their order. A child process that
+    /// member 0 forks in `body`, and that goes on after it, gets only what member 0 returns: the
+    /// other members are its parent's.
     ///
     /// # Panics
     /// As [`Team::run`].
@@ -272,7 +272,7 @@ impl Team {
         crate::per_member::values(results)
     }
 
-    /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's
+    /// Runs `body` on the caller; all that it forks (loops, joins, scopes, groups) has this team's
     /// threads at most.
     ///
     /// The tasks of a scope *around* this call have the processors of that scope: also those that
@@ -311,7 +311,7 @@ struct Meeting {
     turns: Once<Turns>,
 }
 
-/// The panic of who waits for a single that panicked elsewhere.
+/// The panic of a member that waits for a single that panicked elsewhere.
 const SINGLE_PANICKED: &str =
     "TeamMember::single_for_all: the member that ran the body panicked, so there is no result";
 
@@ -327,8 +327,8 @@ impl Meeting {
         }
     }
 
-    /// Runs `body` as `member`. The panic of a single that was run elsewhere ends here: it is for
-    /// who caught it, and the caller gets the one of the single itself.
+    /// Runs `body` as `member`. The panic of a single that was run elsewhere ends here: it is for a
+    /// body that catches it, and the caller gets the one of the single itself.
     fn attend(&self, member: Member, body: &impl Fn(&TeamMember<'_>)) {
         let own = TeamMember {
             member,
@@ -340,7 +340,7 @@ impl Meeting {
         match catch_unwind(AssertUnwindSafe(|| body(&own))) {
             Ok(()) => own.hand_on_turn(),
             Err(payload) if payload.downcast_ref::<&str>() == Some(&SINGLE_PANICKED) => {
-                // ORDERING: Relaxed - read behind the join.
+                // ORDERING: Relaxed - read after the join.
                 self.is_single_missed.store(true, Relaxed);
                 self.stop.raise();
                 self.wake_all();
@@ -463,8 +463,7 @@ impl TeamMember<'_> {
     pub fn single<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
         let number = self.singles.replace(self.singles.get() + 1);
         let begun = &self.meeting.singles;
-        // ORDERING: Relaxed - deals the single; what it writes is seen behind a barrier or the
-        // join.
+        // ORDERING: Relaxed - deals the single; what it writes is seen after a barrier or the join.
         let is_first = begun.load(Relaxed) == number
             && begun.compare_exchange(number, number + 1, Relaxed, Relaxed).is_ok();
         is_first.then(body)
@@ -489,7 +488,7 @@ impl TeamMember<'_> {
             let before = handed().replace(value);
             drop(before);
         };
-        // A panic goes on behind the barriers: who waits there must not wait for ever.
+        // A panic goes on after the barriers: the members that wait there must not wait for ever.
         let panicked = self.single(|| catch_unwind(AssertUnwindSafe(hand_over)).err()).flatten();
         if panicked.is_some() {
             let partly = handed().take();
@@ -506,7 +505,7 @@ impl TeamMember<'_> {
             })
         };
         let value: Result<Option<T>, Payload> = catch_unwind(AssertUnwindSafe(clone));
-        // Nobody may hand over the next value before all have this one.
+        // No member may hand over the next value before all have this one.
         is_whole = is_whole && self.meets();
         if let Some(payload) = panicked {
             resume_unwind(payload);
@@ -521,7 +520,7 @@ impl TeamMember<'_> {
         }
     }
 
-    /// Runs `body` on member 0 only; nobody waits.
+    /// Runs `body` on member 0 only; no member waits.
     ///
     /// ```
     /// let results = nanothreads::Team::exact(2)?.map(|member| member.master(|| std::process::id()).is_some());
@@ -575,7 +574,7 @@ impl TeamMember<'_> {
     }
 
     /// Ends the turn of a section that panicked, if the member goes on all the same. (Where it does
-    /// not, nobody gets a turn.)
+    /// not, no member gets a turn.)
     #[inline]
     fn hand_on_turn(&self) {
         if self.section.get() == Section::Owed {

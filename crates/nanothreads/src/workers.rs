@@ -1,8 +1,8 @@
-//! The worker threads of the process, whichever teams they are in.
+//! The worker threads of the process, in whatever teams they are.
 
-/// Runs `visit` once on each worker of the process, whichever thread reserved it, with its number;
-/// returns how many there were when all are done. Workers of other masters come to it after the
-/// region that they are in.
+/// Runs `visit` once on each worker of the process, with its number, also on those that other
+/// threads reserved; returns how many there were when all are done. Workers of other masters come
+/// to it after the region that they are in.
 ///
 /// For what belongs to a thread: counters, signal masks, scheduling class, allocator caches. The
 /// calling thread is no worker and is not visited. Regions that a visit forks have one thread.

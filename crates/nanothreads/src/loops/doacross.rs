@@ -41,7 +41,7 @@ pub struct Doacross {
 ///     cross.wait_back(3);
 ///     let before = if i >= 3 { x[i - 3].load(Relaxed) } else { 0 };
 ///     x[i].store(a + before, Relaxed);
-///     cross.post(); // those who need x[i] may go on
+///     cross.post(); // those that need x[i] may go on
 /// });
 /// assert_eq!(x[9].load(Relaxed), 81 + 36 + 9);
 /// ```

@@ -94,7 +94,7 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) ->
             unsafe { region.home.with_mut(|home| (*home).put(member.id, value.take())) };
         }
         if let Some(carrier) = carrier {
-            // SAFETY: - the carrier is this member's, which runs this work.
+            // SAFETY: - the carrier is this member's, and this is its work.
             unsafe { carrier.put(value) };
         }
     }

@@ -16,9 +16,9 @@
 //! # Invariants
 //! P1  Constructs are completed in their order: when a member of one waits for another member, the
 //!     master is not stuck in a younger one.
-//! P2  A construct's closure lives until the construct is completed: the overlap owns it, whatever
-//!     becomes of the handle. What it borrows lives longer than the overlap, which completes all,
-//!     also while it unwinds.
+//! P2  A construct's closure lives until the construct is completed: the overlap owns it, also when
+//!     the handle is dropped or forgotten. What it borrows lives longer than the overlap, which
+//!     completes all, also while it unwinds.
 //! P3  A panic is the overlap's until its construct is joined: a handle that is dropped, or
 //!     forgotten, loses none.
 //!
@@ -98,7 +98,7 @@ pub struct Pending<'scope> {
     /// `None`: joined.
     construct: Option<Rc<dyn Construct>>,
     overlap: *const (),
-    /// `complete` of the overlap, whose other lifetime is of no interest here.
+    /// `complete` of the overlap, without its other lifetime.
     complete: unsafe fn(*const (), u64),
     /// The overlap's.
     panics: &'scope Panics,
@@ -114,7 +114,7 @@ impl fmt::Debug for Pending<'_> {
 /// What became of the completed constructs of one overlap.
 #[derive(Default)]
 struct Panics {
-    /// The first panic of a construct that nobody joins by itself.
+    /// The first panic of a construct that is not joined by itself.
     first: FirstPanic,
     /// Those of the constructs, by number, that had a handle when they were completed: whether it
     /// was forgotten shows when the overlap ends.
@@ -122,14 +122,14 @@ struct Panics {
 }
 
 impl Panics {
-    /// What `number` left, for who joins it.
+    /// What `number` left, for its joiner.
     fn claim(&self, number: u64) -> Option<Payload> {
         let mut unclaimed = self.unclaimed.borrow_mut();
         let at = unclaimed.iter().position(|&(other, _)| other == number)?;
         Some(unclaimed.remove(at).1)
     }
 
-    /// What nobody joined: the overlap is over.
+    /// The panic of what was not joined: the overlap is over.
     fn take(&self) -> Option<Payload> {
         let unclaimed = self.unclaimed.take();
         unclaimed.into_iter().for_each(|(_, payload)| self.first.keep(payload));
@@ -165,7 +165,7 @@ impl<F: Fn(Member) + Sync> Construct for Body<F> {
     }
 
     fn run(&self, member: Member) {
-        // Who joins the construct gets the panic before it sees what the closure captured.
+        // The joiner of the construct gets the panic before it sees what the closure captured.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.body)(member))) {
             self.panic.keep(payload);
         }

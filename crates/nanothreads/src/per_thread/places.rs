@@ -1,9 +1,9 @@
 //! Places of threads: each thread's own, found by its number, made when the thread first needs it.
 //!
-//! # Who touches what
+//! # What touches what
 //! A place: the thread that has its number ([`Local::number`](engine::local::Local::number)), or
-//! who has all of them to itself. `buckets`: anybody; each is made once, by who is first. There is
-//! no lock, which another thread might hold when the process forks.
+//! the thread that has all of them to itself. `buckets`: any thread; each is made once, by the
+//! first that needs it. There is no lock, which another thread might hold when the process forks.
 
 use engine::local::local;
 use platform::sync::CachePadded;
@@ -28,7 +28,7 @@ pub(super) struct Places<T: Send> {
     buckets: [AtomicPtr<Place<T>>; BUCKETS],
 }
 
-// What is behind the pointers is owned, as if it stood here.
+// What the pointers point to is owned, as if it stood here.
 impl<T: Send + UnwindSafe> UnwindSafe for Places<T> {}
 
 /// The bucket of `number`, and its place there.

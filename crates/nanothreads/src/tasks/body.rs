@@ -40,7 +40,7 @@ impl Body {
         body
     }
 
-    /// Stores `closure` in an empty body, where that lies: a copy of a whole body behind the stores
+    /// Stores `closure` in an empty body, where that lies: a copy of a whole body after the stores
     /// of a small closure would wait for them.
     ///
     /// # Safety
@@ -93,7 +93,7 @@ impl Drop for Body {
 }
 
 /// # Safety
-/// - `words` hold an `F`, which nobody uses afterwards; `context` is what it expects.
+/// - `words` hold an `F`, which nothing uses afterwards; `context` is what it expects.
 unsafe fn call_inline<F: FnOnce(*const ())>(words: *mut Words, context: *const ()) {
     // SAFETY: - caller's contract.
     let closure = unsafe { words.cast::<F>().read() };
@@ -101,7 +101,7 @@ unsafe fn call_inline<F: FnOnce(*const ())>(words: *mut Words, context: *const (
 }
 
 /// # Safety
-/// - `words` hold a pointer from `Box<F>`, which nobody uses afterwards; `context` is what the
+/// - `words` hold a pointer from `Box<F>`, which nothing uses afterwards; `context` is what the
 ///   closure expects.
 unsafe fn call_boxed<F: FnOnce(*const ())>(words: *mut Words, context: *const ()) {
     // SAFETY: - caller's contract.
@@ -112,14 +112,14 @@ unsafe fn call_boxed<F: FnOnce(*const ())>(words: *mut Words, context: *const ()
 }
 
 /// # Safety
-/// - `words` hold an `F`, which nobody uses afterwards.
+/// - `words` hold an `F`, which nothing uses afterwards.
 unsafe fn discard_inline<F>(words: *mut Words) {
     // SAFETY: - caller's contract.
     unsafe { words.cast::<F>().drop_in_place() };
 }
 
 /// # Safety
-/// - `words` hold a pointer from `Box<F>`, which nobody uses afterwards.
+/// - `words` hold a pointer from `Box<F>`, which nothing uses afterwards.
 unsafe fn discard_boxed<F>(words: *mut Words) {
     // SAFETY: - caller's contract.
     let pointer = unsafe { words.cast::<*mut F>().read() };

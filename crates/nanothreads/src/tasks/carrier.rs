@@ -8,7 +8,7 @@
 //! # Life
 //! Made on a stack of the pool -> resumed by its member's root loop ([`seat`](super::seat)) -> runs
 //! nano-threads, and gives back control *suspended* (one of them waits), or *idle* (what comes next
-//! is not for this stack, or somebody on the member's own stack is to go on) -> resumed any number
+//! is not for this stack, or a waiter on the member's own stack is to go on) -> resumed any number
 //! of times -> told to return, when the scope is over. One whose stack a task asked for runs that
 //! task only.
 //!
@@ -16,7 +16,7 @@
 //! I1  A carrier is created, resumed and ended by one member's thread: what is on it may not be
 //!     `Send`.
 //! I2  It is owned by the nano-thread that is suspended on it, by the member while it is idle, and
-//!     else by who resumed it.
+//!     else by the loop that resumed it.
 
 use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::fibers::Fibers;
@@ -78,12 +78,12 @@ impl Carrier {
             unsafe { this.fibers.arrive() };
             this.yielder.set(yielder);
             carry(this);
-            // SAFETY: - it returns to who resumed it.
+            // SAFETY: - it returns to the loop that resumed it.
             unsafe { this.fibers.leave() };
         };
         // SAFETY: - what `carry` borrows lives until `main` has returned (caller's contract).
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, main) };
-        // SAFETY: - fresh: nobody else has it.
+        // SAFETY: - fresh: nothing else has it.
         unsafe { *(*carrier).coroutine.get() = Some(coroutine) };
         Ok(carrier)
     }
@@ -118,7 +118,7 @@ impl Carrier {
         }
     }
 
-    /// Gives control back to who resumed it, until it is resumed again.
+    /// Gives control back to the loop that resumed it, until it is resumed again.
     ///
     /// # Safety
     /// - The caller is on its stack.

@@ -9,8 +9,8 @@ use std::sync::atomic::{
 };
 
 /// A value that is shared by tasks whose dependences keep them apart: readers beside each other, a
-/// writer alone. That it is so is checked at each access (one atomic operation, nobody ever waits):
-/// a forgotten dependence is a panic that says so, never a race.
+/// writer alone. That it is so is checked at each access (one atomic operation, no task ever
+/// waits): a forgotten dependence is a panic that says so, never a race.
 ///
 /// ```
 /// use nanothreads::DataCell;

@@ -115,7 +115,7 @@ impl<'scope> Scope<'scope> {
     ///     });
     /// });
     /// ```
-    /// Complete or drop it before the handle's wait, or give it to somebody who does: one that the
+    /// Complete or drop it before the handle's wait, or give it to a thread that does: one that the
     /// body of the scope, group or nano-thread returns, or keeps beyond its own end, is waited for
     /// for ever.
     pub fn completion(&self) -> Completion {

@@ -7,7 +7,7 @@
 //! members of the set before its own: those depend on the set before theirs, so older ones need not
 //! be remembered.
 //!
-//! # Who touches what
+//! # What touches what
 //! A table belongs to the handle of one creator, on its thread: no lock. Tasks are told apart from
 //! finished ones by their closed list of successors.
 
@@ -40,7 +40,7 @@ impl Access {
 #[derive(Default)]
 pub(crate) struct Table {
     values: Addresses<Value>,
-    /// Size of `values` at which those that nobody uses any more are dropped.
+    /// Size of `values` at which those that are not used any more are dropped.
     sweep_at: usize,
 }
 

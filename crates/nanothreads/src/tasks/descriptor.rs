@@ -9,14 +9,14 @@
 //! are, too: successors and parent are told, the queue's reference is dropped. Only what has not
 //! started is ever in a queue that others steal from.
 //!
-//! # Who touches what
+//! # What touches what
 //! | fields | by |
 //! |---|---|
-//! | `node`, `successors`, `skip` | anybody: see their types |
+//! | `node`, `successors`, `skip` | any thread: see their types |
 //! | `links`, `turnstiles` before it is ready | the creator |
-//! | `turnstiles`, `claimed` | who moves it on, one at a time: the last share, or the lock of the turnstile, hands it over |
+//! | `turnstiles`, `claimed` | the thread that moves it on, one at a time: the last share, or the lock of the turnstile, hands it over |
 //! | `strand` | the creator until it is ready, then its home's thread |
-//! | `name`, `priority`, `number`, .. | nobody writes them after the creation |
+//! | `name`, `priority`, `number`, .. | not written after the creation |
 //!
 //! # Invariants
 //! I1  A started nano-thread is resumed and ended on its home's thread: its stack may hold what is
@@ -81,13 +81,14 @@ struct Rare {
 /// The running half of a nano-thread.
 struct Strand {
     body: UnsafeCell<Body>,
-    /// On whose stack it runs, once it has started; null: on the member's own.
+    /// The carrier on whose stack it runs, once it has started; null: it runs on the member's own.
     carrier: Cell<*const Carrier>,
 }
 
-// SAFETY: - the table in the module head says who touches which cell, and what hands it over. The
-//           closure is `Send`; what is on the stack of a started nano-thread stays on its home's
-//           thread (I1), since only unstarted ones are ever put where another thread takes them.
+// SAFETY: - the table in the module head says which thread touches which cell, and what hands it
+//           over. The closure is `Send`; what is on the stack of a started nano-thread stays on its
+//           home's thread (I1), since only unstarted ones are ever put where another thread takes
+//           them.
 unsafe impl Send for Nano {}
 // SAFETY: - as above.
 unsafe impl Sync for Nano {}
@@ -115,7 +116,7 @@ impl NanoPtr {
     /// The nano-thread itself.
     ///
     /// # Safety
-    /// - It is not finished, and the caller is who moves it on, or holds one of its shares.
+    /// - It is not finished, and the caller moves it on, or holds one of its shares.
     pub(crate) unsafe fn get<'a>(self) -> &'a Nano {
         // SAFETY: - caller's contract: the queue's reference is still there.
         unsafe { self.0.as_ref() }
@@ -244,7 +245,7 @@ impl Nano {
         self.priority
     }
 
-    /// True when it has no dependences and nobody can name it.
+    /// True when it has no dependences and nothing can name it.
     pub(crate) fn is_plain(&self) -> bool {
         self.pooled
     }
@@ -298,7 +299,7 @@ impl Nano {
     /// What has to be passed before the start.
     ///
     /// # Safety
-    /// - The caller is who moves it on.
+    /// - The caller moves it on.
     #[inline]
     pub(crate) unsafe fn turnstiles(&self) -> &[Arc<Turnstile<NanoPtr>>] {
         match &self.rare {
@@ -313,7 +314,7 @@ impl Nano {
         self.rare.as_ref().map_or(0, |rare| rare.claimed.get())
     }
 
-    /// One more turnstile is passed. By who moves it on.
+    /// One more turnstile is passed. By the thread that moves it on.
     pub(crate) fn note_claim(&self) {
         if let Some(rare) = &self.rare {
             rare.claimed.set(rare.claimed.get() + 1);
@@ -342,7 +343,8 @@ impl Nano {
     /// - By its home, once; the closure was made for `handle`.
     #[inline]
     pub(crate) unsafe fn call_body(&self, handle: *const ()) {
-        // SAFETY: - caller's contract: nobody else touches the closure of a started nano-thread.
+        // SAFETY: - caller's contract: no other thread touches the closure of a started
+        //           nano-thread.
         unsafe { (*self.strand.body.get()).call(handle) };
     }
 
@@ -360,7 +362,7 @@ impl Nano {
         self.rare.as_ref().map_or(0, |rare| rare.stack_size)
     }
 
-    /// Who it is, for the report of an overflow.
+    /// Which one it is, for the report of an overflow.
     pub(crate) fn label(&self) -> Label {
         let name = self
             .rare
@@ -375,12 +377,12 @@ impl Nano {
         self.strand.carrier.set(carrier);
     }
 
-    /// On whose stack it is. By its home.
+    /// The carrier on whose stack it is. By its home.
     pub(crate) fn carrier(&self) -> *const Carrier {
         self.strand.carrier.get()
     }
 
-    /// Goes back to who resumed it, until it is resumed again.
+    /// Goes back to the loop that resumed it, until it is resumed again.
     ///
     /// # Safety
     /// - It runs now, on a carrier, and the caller is on its stack.

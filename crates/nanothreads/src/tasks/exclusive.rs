@@ -3,14 +3,14 @@
 //!
 //! # Protocol
 //! A nano-thread whose other inputs are there passes its turnstiles one after the other, in the
-//! order of addresses. If one is occupied, it queues there and is moved on by whoever leaves. It
-//! leaves all of them when it is finished.
+//! order of addresses. If one is occupied, it queues there and is moved on by the one that leaves.
+//! It leaves all of them when it is finished.
 //!
 //! # Invariants
-//! I1  No deadlock: everybody claims in the same order, so who is inside the last claimed one is
-//!     inside all it needs.
+//! I1  No deadlock: all claim in the same order, so the one that is inside the turnstile claimed
+//!     last is inside all it needs.
 //!
-//! # Who touches what
+//! # What touches what
 //! `Nano::note_claim`: the thread that moves the nano-thread on; the turnstile's lock hands that
 //! from the one that queued it to the one that leaves.
 
@@ -20,7 +20,7 @@ use crate::tasks::descriptor::NanoPtr;
 /// the turnstile's queue.
 ///
 /// # Safety
-/// - The caller is who moves `nano` on, and it was not started.
+/// - The caller moves `nano` on, and `nano` was not started.
 pub(crate) unsafe fn claim(nano: NanoPtr) -> bool {
     // SAFETY: - caller's contract.
     let this = unsafe { nano.get() };

@@ -3,18 +3,18 @@
 //! The sanitizer keeps a list of each thread's open calls, of 65,536 places, and does not look
 //! whether it is full. A nano-thread that is suspended has returned from none of its calls. Untold,
 //! the sanitizer keeps those of all nano-threads that are suspended on a thread in that thread's
-//! list: two thousand of them overran it, and what lay behind it in memory. So each stack is a
+//! list: two thousand of them overran it, and what lay after it in memory. So each stack is a
 //! *fiber* of the sanitizer's, which has a list of its own.
 //!
 //! # Protocol
 //! A change of fibers and the change of stacks are two steps. Calls that are entered between them
 //! on one side are left on the other one: numbers that only the compiler knows, and that differ by
-//! direction. So each stack has a second fiber, for the way: who goes to the stack goes to `way`
-//! (W1), changes stacks, goes on to `own` (W2), and comes back through `way` (W3, W4). What one
-//! passage enters in the list of `way` the next one of the same stack leaves. W1 and W4 are in one
-//! function, and so are W2 and W3 of a stack's main function, and W3 and W2 of a suspension: all
-//! other lists are as they were. The function that a coroutine begins with never returns, and stays
-//! in the list of `way`: after `MOST_ENDS` of them the stack is not used again.
+//! direction. So each stack has a second fiber, for the way: a thread that goes to the stack goes
+//! to `way` (W1), changes stacks, goes on to `own` (W2), and comes back through `way` (W3, W4).
+//! What one passage enters in the list of `way` the next one of the same stack leaves. W1 and W4
+//! are in one function, and so are W2 and W3 of a stack's main function, and W3 and W2 of a
+//! suspension: all other lists are as they were. The function that a coroutine begins with never
+//! returns, and stays in the list of `way`: after `MOST_ENDS` of them the stack is not used again.
 //!
 //! The functions here are part of their callers: a call of their own would be entered in one list
 //! and left in another.
@@ -37,12 +37,12 @@ mod told {
         ends: u32,
     }
 
-    /// The fiber that somebody came from.
+    /// The fiber that the thread came from.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Origin(*mut c_void);
 
     // The sanitizer's interface (`sanitizer/tsan_interface.h`). With the flags 0 a change of fibers
-    // orders what is before it before what is behind it, as one kernel thread does.
+    // orders what is before it before what is after it, as one kernel thread does.
     unsafe extern "C" {
         fn __tsan_get_current_fiber() -> *mut c_void;
         fn __tsan_create_fiber(flags: u32) -> *mut c_void;
@@ -67,7 +67,7 @@ mod told {
         /// The stack is gone.
         ///
         /// # Safety
-        /// - Nobody is on the stack, or will be.
+        /// - Nothing is on the stack, or will be.
         pub(crate) unsafe fn destroy(self) {
             for fiber in [self.own, self.way] {
                 // SAFETY: - made by `new`, and not current on any thread (caller's contract).
@@ -125,7 +125,7 @@ mod told {
 
 #[cfg(not(tsan))]
 mod told {
-    /// Nobody has to be told.
+    /// Nothing has to be told.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Fibers;
 

@@ -10,12 +10,12 @@
 //!    once, and P noted ([`Held::note`]); when the next one to end there is P's, too, its share is
 //!    kept ([`Held::keep`]), without a look at P.
 //! 2. Before the member runs anything but a child of P, when it finds nothing to run, and before it
-//!    goes back to somebody who waited, it gives up what it kept ([`Held::take`]).
+//!    goes back to a waiter, it gives up what it kept ([`Held::take`]).
 //!
 //! # Invariants
 //! I1  While code of the program runs on the member, it keeps shares of P only if that code is a
-//!     child of P, or belongs to one. P waits for that child anyway: nobody waits longer because of
-//!     the shares.
+//!     child of P, or belongs to one. P waits for that child anyway: no creator waits longer
+//!     because of the shares.
 //! I2  A kept share is a share: P is live. One that is only noted may be gone, and another node may
 //!     be in its place: then shares of that one are kept from the first child on, which is as
 //!     right.

@@ -1,8 +1,8 @@
 //! The counter of a nano-thread: what must still happen before it goes on.
 //!
 //! # Protocol (F8)
-//! One counter serves three purposes, one after the other, because all of them mean "whoever brings
-//! it to zero moves the nano-thread on":
+//! One counter serves three purposes, one after the other, because all of them mean "the thread
+//! that brings it to zero moves the nano-thread on":
 //! 1. Before the start: one share for the creation, one for each unfinished predecessor. Zero: it
 //!    is ready.
 //! 2. While it runs: one share of its own, one for each unfinished child. A creator adds a share to
@@ -12,10 +12,10 @@
 //!    dependence each.
 //!
 //! # Invariants
-//! I1  Who adds a share holds one: a counter whose last share was given up changes only by
-//!     `restore`.
-//! I2  `restore` is called only by whom `release` told that it was the last: nobody else holds a
-//!     share then.
+//! I1  A thread that adds a share holds one: a counter whose last share was given up changes only
+//!     by `restore`.
+//! I2  `restore` is called only by the thread to which `release` said that it was the last: no
+//!     other thread holds a share then.
 //!
 //! # Orderings
 //! `release` is a Release (what the holder of the share did) and an Acquire (the last one sees what
@@ -23,12 +23,12 @@
 //! release stays visible to the last one.
 //!
 //! The near forms load, and store plainly (`restore` does, too); `is_only` carries these:
-//! A1  Who holds `own` shares and reads `own` reads the last write: by I1 any other share keeps the
-//!     counter above it until it is released. So its Acquire sees every release since the last
-//!     store, as a `release` of the last share would have.
-//! A2  A plain store ends the releases before it as something to read from. Who stores has acquired
-//!     them (A1, or a `release` that was the last), and passes them on with its own share: it is
-//!     the last one itself, or the last one reads its `release` or a later one.
+//! A1  A thread that holds `own` shares and reads `own` reads the last write: by I1 any other share
+//!     keeps the counter above it until it is released. So its Acquire sees every release since the
+//!     last store, as a `release` of the last share would have.
+//! A2  A plain store ends the releases before it as something to read from. The thread that stores
+//!     has acquired them (A1, or a `release` that was the last), and passes them on with its own
+//!     share: it is the last one itself, or the last one reads its `release` or a later one.
 
 use platform::sync::atomic::{
     AtomicUsize,
@@ -53,7 +53,7 @@ impl Inputs {
         self.0.fetch_add(count, Relaxed);
     }
 
-    /// Gives `count` shares up; true for the last one, who has to move the nano-thread on. Cost:
+    /// Gives `count` shares up; true for the last one, which has to move the nano-thread on. Cost:
     /// one atomic subtraction.
     #[inline]
     #[must_use = "whoever gives up the last share has to move the nano-thread on"]
@@ -63,21 +63,21 @@ impl Inputs {
     }
 
     /// As [`Self::release`], for a counter that was changed here last, most likely. Cost: one load
-    /// when nobody else holds a share, for then nobody changes the counter any more; it does not
-    /// fall to zero in that case.
+    /// when no other thread holds a share, for then no thread changes the counter any more; it does
+    /// not fall to zero in that case.
     #[inline]
     #[must_use = "whoever gives up the last share has to move the nano-thread on"]
     pub(crate) fn release_near(&self, count: usize) -> bool {
         self.is_only(count) || self.release(count)
     }
 
-    /// As [`Self::add`], by the owner of the counter, who holds `own` shares. Cost: a load and a
-    /// store when nobody else holds one.
+    /// As [`Self::add`], by the owner of the counter, which holds `own` shares. Cost: a load and a
+    /// store when no other thread holds one.
     #[inline]
     pub(crate) fn add_near(&self, own: usize, count: usize) {
         if self.is_only(own) {
-            // ORDERING: Relaxed - nobody else holds a share: nobody else writes; what was released
-            // is acquired (A2).
+            // ORDERING: Relaxed - no other thread holds a share, and so none writes; what was
+            // released is acquired (A2).
             self.0.store(own + count, Relaxed);
         } else {
             self.add(count);
@@ -87,7 +87,7 @@ impl Inputs {
     /// Makes the counter whose last share was given up hold one share again (I2).
     #[inline]
     pub(crate) fn restore(&self) {
-        // ORDERING: Relaxed - nobody else looks at the counter now (I2); what was released is
+        // ORDERING: Relaxed - no other thread looks at the counter now (I2); what was released is
         // acquired (A2).
         self.0.store(1, Relaxed);
     }

@@ -160,8 +160,8 @@ enum End {
     Near,
     /// The same, by a look that orders nothing.
     NearRelaxed,
-    /// The creator takes a share of a child for its own, and so the counter for one that nobody
-    /// else changes.
+    /// The creator takes a share of a child for its own, and so the counter for one that no other
+    /// thread changes.
     NearTwice,
     /// The sleeper is looked for without the fence between.
     WithoutFence,
@@ -182,7 +182,7 @@ impl Creator {
             _ => self.inputs.release(1),
         };
         if last {
-            // SAFETY: - the last share: the creator waits, and nobody else pushes it.
+            // SAFETY: - the last share: the creator waits, and no other thread pushes it.
             unsafe { self.inbox.push(self) };
             if end == End::WithoutFence {
                 if self.point.has_sleepers() {
@@ -378,7 +378,7 @@ enum Pushed {
     Right,
     /// A sleeper is looked for without its bit.
     WithoutBits,
-    /// Who found work by itself keeps the wake that it got beside.
+    /// A member that found work by itself keeps the wake that it also got.
     Kept,
 }
 
@@ -604,7 +604,7 @@ fn a_successor_by_descriptor_runs_once_and_after_its_predecessor() {
     });
 }
 
-/// Who sees a task finished uses what it did.
+/// A thread that sees a task finished uses what it did.
 fn finished() {
     let team = Arc::new((Shipped::new(2), Data::default()));
     let own = Arc::clone(&team);

@@ -6,14 +6,13 @@
 //! own counter (F8), and nothing is counted for the whole team. A member that ends many children of
 //! one node gives their shares up together ([`held`](super::held)).
 //!
-//! # Who touches what
-//! `inputs`, `failed`, `cancelled`, `panic`: anybody who holds a share. `phase`: written by the
+//! # What touches what
+//! `inputs`, `failed`, `cancelled`, `panic`: any thread that holds a share. `phase`: written by the
 //! owner's thread before it gives its share up; read by the last one. `waiter`, `signalled`,
-//! `credits`: the home's thread only. `link`: the
-//! inbox.
+//! `credits`: the home's thread only. `link`: the inbox.
 //!
 //! # Invariants
-//! I1  Nobody who does not hold a share touches a node: it may be on the stack of a waiting
+//! I1  A thread that holds no share does not touch a node: it may be on the stack of a waiting
 //!     nano-thread.
 //! I2  The last one touches it only until it has woken the waiter.
 
@@ -63,7 +62,7 @@ pub(crate) struct Node {
     phase: AtomicU8,
     /// The member on whose thread the owner runs; set when it starts.
     home: AtomicU32,
-    /// A child panicked, and nobody has taken the payload yet.
+    /// A child panicked, and the payload has not been taken yet.
     failed: AtomicBool,
     /// Descendants that have not started are not to be started any more.
     cancelled: AtomicBool,
@@ -80,7 +79,7 @@ pub(crate) struct Node {
     link: HandCell<*const Node>,
 }
 
-// SAFETY: - `link` is never handed out to anybody but the inbox, which is why this is its only
+// SAFETY: - `link` is never handed out to anything but the inbox, which is why this is its only
 // user.
 unsafe impl Item for Node {
     fn link(&self) -> &HandCell<*const Self> {
@@ -116,8 +115,8 @@ impl Node {
 
     /// The owner starts, on member `home`.
     pub(crate) fn start(&self, home: u32) {
-        // ORDERING: Relaxed - read by those who get a share later, or by the last one; `inputs`
-        // orders both.
+        // ORDERING: Relaxed - read by the threads that get a share later, or by the last one;
+        // `inputs` orders both.
         self.home.store(home, Relaxed);
         self.set_phase(Phase::Running);
     }
@@ -202,7 +201,7 @@ impl Node {
         self.signalled.get()
     }
 
-    /// Keeps a payload for who joins at this node; the first one wins.
+    /// Keeps a payload for the joiner at this node; the first one wins.
     pub(crate) fn keep_panic(&self, payload: Payload) {
         self.panic.keep(payload);
         // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up
@@ -210,7 +209,8 @@ impl Node {
         self.failed.store(true, Release);
     }
 
-    /// The payload of the first child that panicked. By the owner, or who finishes the nano-thread.
+    /// The payload of the first child that panicked. By the owner, or by the thread that finishes
+    /// the nano-thread.
     pub(crate) fn take_panic(&self) -> Option<Payload> {
         // ORDERING: Acquire - pairs with `keep_panic`.
         if !self.failed.load(Acquire) {
@@ -223,7 +223,8 @@ impl Node {
 
     /// Asks all descendants not to start.
     pub(crate) fn cancel(&self) {
-        // ORDERING: Relaxed - a request; who must see it at once has to be told by other means.
+        // ORDERING: Relaxed - a request; a thread that must see it at once has to be told by other
+        // means.
         self.cancelled.store(true, Relaxed);
     }
 

@@ -1,5 +1,5 @@
-//! The report of a stack overflow: who, how large the stack was, and the remedy, in the place of a
-//! bare SIGSEGV.
+//! The report of a stack overflow: which task it was, how large its stack was, and the remedy, in
+//! the place of a bare SIGSEGV.
 //!
 //! # Protocol
 //! Each stack registers its guard in a list that only grows (blocks of slots, linked once, never
@@ -22,7 +22,7 @@ use std::sync::atomic::{
 /// Slots in a block.
 const SLOTS: usize = 64;
 
-/// Who runs on a stack.
+/// What runs on a stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     /// The name that the program gave, which lives as long as the nano-thread runs.
@@ -86,7 +86,7 @@ fn add_block() {
         // ORDERING: Relaxed - published by the exchange.
         block.next.store(head, Relaxed);
         // ORDERING: AcqRel - Release pairs with `slots`; Acquire keeps the older blocks visible
-        // behind this one.
+        // after this one.
         match BLOCKS.compare_exchange_weak(head, block, AcqRel, Relaxed) {
             Ok(_) => return,
             Err(now) => head = now,
@@ -119,7 +119,7 @@ impl Guard {
     }
 
     pub(crate) fn unregister(self) {
-        // ORDERING: Release - pairs with the Acquire of who takes the slot next.
+        // ORDERING: Release - pairs with the Acquire of the thread that takes the slot next.
         self.0.low.store(FREE, Release);
     }
 

@@ -5,8 +5,8 @@
 //! created them, so a shelf that grows too long puts a batch into the scheduler's store, where
 //! empty shelves look before they take fresh memory.
 //!
-//! # Who touches what
-//! [`Shelf`]: its member's thread. [`Store`]: anybody, under its lock, once for [`BATCH`] tasks.
+//! # What touches what
+//! [`Shelf`]: its member's thread. [`Store`]: any member, under its lock, once for [`BATCH`] tasks.
 
 use platform::lock::Mutex;
 use std::cell::Cell;
@@ -38,7 +38,7 @@ struct Stock<T> {
     batches: Vec<(*mut Free, usize)>,
 }
 
-// SAFETY: - the pointers are places of the slabs, which nobody uses while they are free.
+// SAFETY: - the pointers are places of the slabs, which nothing uses while they are free.
 unsafe impl<T: Send> Send for Stock<T> {}
 
 impl Shelf {

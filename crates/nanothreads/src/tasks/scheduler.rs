@@ -1,12 +1,13 @@
 //! The scheduler of one team: its ready queues, and what moves nano-threads on.
 //!
-//! # Who touches what
-//! A member's own part only through a [`Seat`], which exists on the member's thread only.
-//! Everything else by anybody.
+//! # What touches what
+//! A member's own part: only through a [`Seat`], which exists on the member's thread only.
+//! Everything else: any thread.
 //!
 //! # Invariants
 //! I1  One nano-thread is moved on by one party at a time: the creator, then the queue that holds
-//!     it, then the member that took it, then whoever gives the last share of its counter up.
+//!     it, then the member that took it, then the thread that gives the last share of its counter
+//!     up.
 //! I2  A member runs nothing but what was created below the scope whose scheduler this is: a waiter
 //!     never runs strangers' work.
 
@@ -39,7 +40,7 @@ pub(crate) struct Scheduler {
     pub(super) stealers: Box<[Stealer<NanoPtr>]>,
     pub(super) global: Global,
     pub(super) idle: Idle,
-    /// Whom a member steals from first. Changes between scopes.
+    /// From which members a member steals first. Changes between scopes.
     pub(super) nearness: Nearness,
     /// Memory of plain tasks.
     pub(crate) store: Store<Nano>,
@@ -47,7 +48,7 @@ pub(crate) struct Scheduler {
     born: Born,
     /// The scope is over: members may go home.
     ended: AtomicBool,
-    /// Somebody cancelled something: starts have to look who.
+    /// Something was cancelled: starts have to look what.
     cancelled: AtomicBool,
 }
 
@@ -61,11 +62,11 @@ thread_local! {
 /// What a member has at the scheduler.
 pub(super) struct Desk {
     pub(super) own: CachePadded<Own>,
-    /// Writers: those who make started nano-threads ready.
+    /// Writers: the threads that make started nano-threads ready.
     pub(super) inbox: CachePadded<Inbox<Node>>,
     /// Where the member sleeps.
     pub(super) point: CachePadded<WaitPoint>,
-    /// Read by who waits long.
+    /// Read by a member that waits long.
     pub(super) occupant: Occupant,
 }
 
@@ -134,14 +135,14 @@ impl Scheduler {
     /// Keeps the scheduler of a scope that is over for the calling thread's next scope.
     pub(crate) fn give_back(mut scheduler: Arc<Self>) {
         if scheduler.is_parents() {
-            // Other threads of the parent may have been amid something when this copy was made.
+            // Other threads of the parent may have been changing it when this copy was made.
             std::mem::forget(scheduler);
             return;
         }
         // A completion on a foreign thread may still be on its way out: then the scheduler is that
         // thread's to drop.
         let Some(unique) = Arc::get_mut(&mut scheduler) else { return };
-        // ORDERING: Relaxed - nobody else has the scheduler.
+        // ORDERING: Relaxed - no other thread has the scheduler.
         unique.ended.store(false, Relaxed);
         // ORDERING: Relaxed - as above.
         unique.cancelled.store(false, Relaxed);
@@ -288,7 +289,7 @@ impl Scheduler {
                 // What depends on it cannot count on what it was to do.
                 this.skip();
             }
-            // Nobody can name a plain task as a predecessor, and it has no turnstiles.
+            // A plain task cannot be named as a predecessor, and it has no turnstiles.
             if !this.is_plain() {
                 // SAFETY: - caller's contract.
                 unsafe { self.release_successors(seat, nano, &mut at_once) };
@@ -365,7 +366,7 @@ impl Scheduler {
         nano: NanoPtr,
         at_once: &mut Option<NanoPtr>,
     ) {
-        // SAFETY: - caller's contract: nobody else holds a share.
+        // SAFETY: - caller's contract: no other thread holds a share.
         unsafe { nano.get() }.node.inputs.restore();
         // SAFETY: - caller's contract.
         if unsafe { exclusive::claim(nano) } {
@@ -388,8 +389,8 @@ impl Scheduler {
             Some(seat) if seat.index() == home => seat.deliver(node),
             _ => {
                 let worker = &self.members[home];
-                // SAFETY: - the last share was ours: nobody else wakes it, and it is live until it
-                // is woken.
+                // SAFETY: - the last share was ours: no other thread wakes it, and it is live until
+                // it is woken.
                 unsafe { worker.inbox.push(node) };
                 // It is awake for this: work that is pushed now is for others.
                 self.idle.take(home);

@@ -52,16 +52,16 @@ use std::thread;
 ///   panic.
 /// - **`std::thread::panicking`**: one that waits while it unwinds (in a destructor) leaves it true
 ///   for all that run meanwhile on its kernel thread. A `Mutex` that they unlock may be poisoned
-///   though nobody panicked with it, or not be poisoned though somebody did. (With rayon's waits it
-///   is the same.)
-/// - **Memory**: who waits keeps its stack, and each stack is two mappings, of which Linux allows a
-///   process `vm.max_map_count`, 65530 by default: about 32,000 nano-threads can wait at once. (The
-///   engine says so on stderr, once.) Tasks beyond run on their member's own stack, and keep what
-///   they have of it while they wait: who is below them cannot go on before they have ended.
-///   Programs with so many at once may deadlock, or overflow that stack. Remedies: a larger
-///   `vm.max_map_count` (`sysctl`), or fewer at once: spawn them in portions, or say what a task
-///   waits for by [`depends_on`](crate::Task::depends_on), for one that has not begun needs no
-///   stack.
+///   though no task panicked with it, or not be poisoned though one did. (With rayon's waits it is
+///   the same.)
+/// - **Memory**: a nano-thread that waits keeps its stack, and each stack is two mappings, of which
+///   Linux allows a process `vm.max_map_count`, 65530 by default: about 32,000 nano-threads can
+///   wait at once. (The engine says so on stderr, once.) Tasks beyond run on their member's own
+///   stack, and keep what they have of it while they wait: what is below them cannot go on before
+///   they have ended. Programs with that many at once may deadlock, or overflow that stack.
+///   Remedies: a larger `vm.max_map_count` (`sysctl`), or fewer at once: spawn them in portions, or
+///   say what a task waits for by [`depends_on`](crate::Task::depends_on), for one that has not
+///   begun needs no stack.
 pub struct Scope<'scope> {
     node: *const Node,
     scheduler: NonNull<Scheduler>,

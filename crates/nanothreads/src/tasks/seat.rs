@@ -1,6 +1,6 @@
 //! A member's place at its scheduler: what it runs next, and how it runs it.
 //!
-//! # Who touches what
+//! # What touches what
 //! [`Own`]: the member's thread only, through a [`Seat`], which does not leave it. Invariants: see
 //! [`scheduler`](super::scheduler).
 
@@ -37,8 +37,8 @@ pub(super) struct Own {
     level: Cell<u32>,
     /// The thread's count of pins ([`engine::local::Local::pin`]) at that time: likewise.
     pins: Cell<u32>,
-    /// Where the member's thread forks as a member of the scope: for nano-threads, whatever they
-    /// run on top of.
+    /// Where the member's thread forks as a member of the scope: for nano-threads, on top of any
+    /// stack.
     place: Cell<Option<Place>>,
     /// `current` goes away because it yields.
     yields: Cell<bool>,
@@ -50,7 +50,7 @@ pub(super) struct Own {
     carriers: RefCell<Vec<*const Carrier>>,
     /// What a carrier that rests leaves to the loop that resumed it.
     handover: Cell<Option<NanoPtr>>,
-    /// Somebody who waits on a kernel thread's own stack may go on: the carrier is to rest.
+    /// A waiter on a kernel thread's own stack may go on: the carrier is to rest.
     attention: Cell<bool>,
     /// What the member owes the creator of what it ran last.
     held: Held,
@@ -84,7 +84,7 @@ impl Own {
         self.local.stealer()
     }
 
-    /// Makes ready for another scope: nobody runs. `trimmed`: the memory of descriptors was given
+    /// Makes ready for another scope: nothing runs. `trimmed`: the memory of descriptors was given
     /// back.
     pub(super) fn reset(&self, trimmed: bool) {
         self.created.set(0);
@@ -96,11 +96,11 @@ impl Own {
     }
 }
 
-/// What a nano-thread's closure is called with: who it is, and where it runs.
+/// What a nano-thread's closure is called with: which one it is, and where it runs.
 pub(super) struct Start<'a> {
     pub(super) nano: NanoPtr,
     pub(super) seat: Seat<'a>,
-    /// On a carrier; on the stack of somebody else it keeps that while it waits.
+    /// On a carrier; on another stack it keeps that while it waits.
     pub(super) is_carried: bool,
 }
 
@@ -214,8 +214,8 @@ impl<'a> Seat<'a> {
     }
 
     /// The caller has let others run on top of its stack. On a carrier that stack is on top of
-    /// another one, where somebody may wait as well: a carrier above may have rested for that one's
-    /// sake, and this one is to rest, too.
+    /// another one, where a nano-thread may wait as well: a carrier above may have rested for the
+    /// sake of that one, and this one is to rest, too.
     fn pass_attention_on(self) {
         let own = self.own();
         if own.current.get().is_some() {
@@ -248,7 +248,7 @@ impl<'a> Seat<'a> {
             },
         );
         if !idle.take(self.index) && self.scheduler.has_work() {
-            // Somebody woke this member for that, and it goes on with something else (I5 of
+            // Another member woke this one for that, and it goes on with something else (I5 of
             // `crate::idle`).
             self.scheduler.wake_one(self.others());
         }
@@ -285,7 +285,8 @@ impl<'a> Seat<'a> {
                 let nano = own.local.pop_yielded()?;
                 own.idle_turns.set(own.idle_turns.get().wrapping_add(1));
                 if own.idle_turns.get().is_multiple_of(OFFER) {
-                    // Nothing else to do here for a while: perhaps for who shares the processor.
+                    // Nothing else to do here for a while: perhaps for a thread that shares the
+                    // processor.
                     std::thread::yield_now();
                 }
                 Some(nano)
@@ -405,7 +406,8 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// What `carrier` runs next. `None`: it is to rest; what comes next is left to who resumed it.
+    /// What `carrier` runs next. `None`: it is to rest; what comes next is left to the loop that
+    /// resumed it.
     #[inline]
     fn next_on(self, carrier: &Carrier, successor: Option<NanoPtr>) -> Option<NanoPtr> {
         let own = self.own();
@@ -463,8 +465,8 @@ impl<'a> Seat<'a> {
             call_body(nano, self, false);
             self.own().current.set(below);
         }
-        // The body may have forked, and this be the child: whoever waits for the nano-thread waits
-        // in the parent.
+        // The body may have forked, and this be the child: what waits for the nano-thread waits in
+        // the parent.
         self.scheduler.assert_own();
         this.node.set_phase(Phase::Ended);
         // SAFETY: - its own shares; the seat is ours.

@@ -37,7 +37,8 @@ const POOLED: usize = 64;
 
 /// The size of stacks that did not ask for another one.
 fn default_size() -> usize {
-    /// 0: nobody has looked yet. No lock: a child may be forked while a thread of its parent looks.
+    /// 0: no thread has looked yet. No lock: a child may be forked while a thread of its parent
+    /// looks.
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     // ORDERING: Relaxed - a number on its own; threads that look at once find the same.
     match SIZE.load(Relaxed) {
@@ -115,12 +116,12 @@ impl Stack {
         }
     }
 
-    /// What says who runs on the stack, for the report of an overflow.
+    /// What says which nano-thread runs on the stack, for the report of an overflow.
     pub(crate) fn guard(&self) -> Guard {
         self.guard
     }
 
-    /// What ThreadSanitizer is told when somebody goes to the stack.
+    /// What ThreadSanitizer is told when a thread goes to the stack.
     pub(crate) fn fibers(&self) -> Fibers {
         self.fibers
     }

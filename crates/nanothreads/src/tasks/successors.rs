@@ -1,9 +1,9 @@
-//! The list of those who wait for a nano-thread to finish.
+//! The list of those that wait for a nano-thread to finish.
 //!
 //! # Protocol
-//! 1. `push` (who creates a successor): writes the link's `next`, then swings `head` to it (P1),
-//!    unless `head` is closed: then the predecessor is finished already and there is nothing to
-//!    wait for.
+//! 1. `push` (the thread that creates a successor): writes the link's `next`, then swings `head` to
+//!    it (P1), unless `head` is closed: then the predecessor is finished already and there is
+//!    nothing to wait for.
 //! 2. `close` (the predecessor, once): swaps `head` for the closed mark (P2) and gets every link
 //!    that was pushed.
 //!
@@ -14,7 +14,7 @@
 //!
 //! # Orderings
 //! P1 Release with P2 Acquire: the closer sees the link whole. P2 Release with the Acquire of
-//! `push` and `is_closed`: who finds the list closed sees what the predecessor did.
+//! `push` and `is_closed`: a thread that finds the list closed sees what the predecessor did.
 //!
 //! # Where links live
 //! Inline in the *successor*, the first few; the others in boxes. A successor cannot go away before
@@ -55,7 +55,7 @@ impl<T> Link<T> {
     pub(crate) unsafe fn discard(link: *mut Self) {
         // SAFETY: - caller's contract.
         if unsafe { (*link).boxed } {
-            // SAFETY: - made by `boxed`, and nobody else has it.
+            // SAFETY: - made by `boxed`, and nothing else has it.
             drop(unsafe { Box::from_raw(link) });
         }
     }
@@ -80,9 +80,11 @@ impl<T: Copy> Successors<T> {
     /// Adds a successor; false when the list is closed. Lock-free; any thread.
     ///
     /// # Safety
-    /// - `link` is live, in nobody else's reach, and stays in place until `close` has passed it.
+    /// - `link` is live, out of reach of other threads, and stays in place until `close` has passed
+    ///   it.
     pub(crate) unsafe fn push(&self, link: *mut Link<T>) -> bool {
-        // ORDERING: Acquire - who finds the list closed sees what the predecessor did (P2).
+        // ORDERING: Acquire - a thread that finds the list closed sees what the predecessor did
+        // (P2).
         let mut head = self.head.load(Acquire);
         while head != closed_mark() {
             // SAFETY: - the link is ours until P1.
@@ -100,7 +102,7 @@ impl<T: Copy> Successors<T> {
 
     /// Closes the list and calls `take` with each successor, oldest first. Once.
     pub(crate) fn close(&self, mut take: impl FnMut(T)) {
-        // ORDERING: AcqRel (P2) - pairs with P1 and with those who find the list closed.
+        // ORDERING: AcqRel (P2) - pairs with P1 and with the threads that find the list closed.
         let mut newest = self.head.swap(closed_mark(), AcqRel);
         debug_assert!(newest != closed_mark(), "a nano-thread finishes once");
         let mut oldest = ptr::null_mut();
@@ -120,7 +122,7 @@ impl<T: Copy> Successors<T> {
             oldest = unsafe { cell.with(|next| *next) };
             // SAFETY: - as above.
             let target = unsafe { (*link).target };
-            // SAFETY: - the link is out of the list: in nobody's reach.
+            // SAFETY: - the link is out of the list: out of reach of other threads.
             unsafe { Link::discard(link) };
             take(target);
         }

@@ -3,7 +3,7 @@
 //! # Invariants
 //! I1  At most one is inside. Leaving hands the place over to the first in the queue.
 //!
-//! # Who touches what
+//! # What touches what
 //! The state: under its lock, which is one for each address and creator.
 
 use platform::lock::Mutex;

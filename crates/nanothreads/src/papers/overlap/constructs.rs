@@ -39,7 +39,7 @@ pub(crate) const OPEN: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part([Word; 2]);
 
-// SAFETY: - the data is handed to who runs the work; who supplies it answers for that.
+// SAFETY: - the data is handed to the thread that runs the work; the supplier answers for that.
 unsafe impl Send for Part {}
 
 impl Part {
@@ -127,8 +127,8 @@ impl Leader {
         self.oldest
     }
 
-    /// Step 1: supplies the next construct, and returns its number. The caller then wakes who
-    /// sleeps.
+    /// Step 1: supplies the next construct, and returns its number. The caller then wakes the
+    /// workers that sleep.
     ///
     /// # Safety
     /// - Fewer than [`OPEN`] are supplied and not recorded (Q1); `constructs` are those of this

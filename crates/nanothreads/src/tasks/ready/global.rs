@@ -1,8 +1,8 @@
 //! The ready queue that all members of a team share: work from outside, and work with a priority.
 //!
-//! # Who touches what
-//! Everything by anybody. `ranked`: under its lock, which nobody takes while `top` says that there
-//! is nothing to take.
+//! # What touches what
+//! Everything: any thread. `ranked`: under its lock, which no thread takes while `top` says that
+//! there is nothing to take.
 
 use crate::tasks::descriptor::NanoPtr;
 use crossbeam_deque::{Injector, Steal};

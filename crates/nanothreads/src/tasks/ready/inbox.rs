@@ -2,12 +2,13 @@
 //! them.
 //!
 //! # Protocol
-//! 1. `push` (anybody): writes the item's link, then swings `head` to it (B1).
+//! 1. `push` (any thread): writes the item's link, then swings `head` to it (B1).
 //! 2. `drain` (the owner): one look at `head`; if there is anything, swaps it for null (B2) and
 //!    walks the chain.
 //!
 //! # Invariants
-//! I1  An item is in at most one inbox, once: who brought its counter to zero pushes it (`Inputs`).
+//! I1  An item is in at most one inbox, once: the thread that brought its counter to zero pushes it
+//!     (`Inputs`).
 //! I2  After B1 the pusher does not touch the item again: the owner may have moved it on.
 //!
 //! # Orderings
@@ -24,7 +25,7 @@ use std::ptr;
 /// Things that can lie in an inbox.
 ///
 /// # Safety
-/// - `link` returns the same cell each time, which nobody but the inbox uses.
+/// - `link` returns the same cell each time, which nothing but the inbox uses.
 pub(crate) unsafe trait Item: Sized {
     /// The item's link.
     fn link(&self) -> &HandCell<*const Self>;

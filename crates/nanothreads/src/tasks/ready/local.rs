@@ -1,7 +1,7 @@
 //! The ready queue of one member: a private part of started nano-threads, which stay here, and a
 //! public part of unstarted ones, from which others steal the oldest.
 //!
-//! # Who touches what
+//! # What touches what
 //! Everything by the member's own thread, through [`Local`]; the public part also by thieves,
 //! through [`Local::stealer`].
 
@@ -101,7 +101,7 @@ pub(crate) fn prepare() {
     let _ = steal(&Local::new().stealer());
 }
 
-/// Takes the oldest unstarted one of another member; tries again as long as somebody else
+/// Takes the oldest unstarted one of another member; tries again as long as another thread
 /// interferes.
 pub(crate) fn steal(victim: &Stealer<NanoPtr>) -> Option<NanoPtr> {
     loop {
