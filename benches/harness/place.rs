@@ -57,7 +57,7 @@ pub(crate) fn use_two_processors() -> Result<(), String> {
     set_affinity(None, &two).map_err(|error| error.to_string())
 }
 
-/// The mask that the process was started with, whatever the calling thread is bound to now.
+/// The mask that the process was started with, not the one of the calling thread now.
 fn mask() -> &'static CpuSet {
     static MASK: OnceLock<CpuSet> = OnceLock::new();
     MASK.get_or_init(|| affinity(None).expect("a thread may read its own mask"))

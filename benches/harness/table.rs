@@ -367,7 +367,7 @@ fn is_ours(engine: &Engine) -> bool {
     engine.name.starts_with("nanothreads")
 }
 
-/// A comparison that lacks a peer is not won, whatever the numbers say.
+/// A comparison that lacks a peer is not won, also when the numbers are better.
 fn unmet(bar: Option<(String, bool)>, missing: &[&str]) -> (String, bool) {
     let words = bar.map_or(String::new(), |(words, _)| words + "; ");
     (format!("{words}bar unmet: peer missing: {}", missing.join(", ")), false)

@@ -319,7 +319,7 @@ fn code_at(tid: libc::pid_t, address: u64) -> Result<[u8; 16], String> {
         unsafe { *libc::__errno_location() = 0 };
         // SAFETY: - reads the other process; nothing of ours is touched.
         let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, tid, address + 8 * at as u64, 0) };
-        // The second word may be behind the last page of code.
+        // The second word may be after the last page of code.
         if at == 0 && word == -1 && std::io::Error::last_os_error().raw_os_error() != Some(0) {
             return Err(format!("no code at {address:x}"));
         }

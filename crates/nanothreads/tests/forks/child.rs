@@ -14,7 +14,7 @@ fn members() -> u32 {
     count.into_inner()
 }
 
-// One test: what it forks would otherwise be a copy of a process in which another test is amid a
+// One test: what it forks would otherwise be a copy of a process in which another test is in a
 // region.
 #[test]
 fn a_child_has_regions_of_its_own() {

@@ -1,5 +1,5 @@
 //! Children of the master that go on in the parts around the region in which they were forked, or
-//! in a part that their master took back, or at an overlap's end, or behind groups (D13). One test:
+//! in a part that their master took back, or at an overlap's end, or after groups (D13). One test:
 //! what it forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{assert_right, forked, leave, says};

@@ -71,7 +71,7 @@ fn verdict(inner: u64, had_two: bool, outer: &std::thread::Result<(i32, u32)>) -
     }
 }
 
-// One test: what it forks would otherwise be a copy of a process in which another test is amid a
+// One test: what it forks would otherwise be a copy of a process in which another test is in a
 // region.
 #[test]
 fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_parents() {
@@ -90,7 +90,7 @@ fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_p
                     let (pid, five) = join(forked, || 5);
                     has_forked.store(true, Release);
                     inner = five;
-                    // Amid the parent's join, whose other member the child does not have.
+                    // Inside the parent's join, whose other member the child does not have.
                     had_two = pid != 0 || both_halves_run_at_once();
                     pid
                 },

@@ -9,8 +9,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Divides the processors by cache: who does so first looks up all that there is, the machine's
-/// topology included, which takes a while.
+/// Divides the processors by cache: the first thread that does so looks up all that there is, the
+/// machine's topology included, which takes a while.
 fn divides() -> bool {
     let sizes = groups().by_cache().map(|group| group.size());
     !sizes.is_empty() && !sizes.contains(&0)

@@ -1,4 +1,4 @@
-//! Processes that are forked inside a member's part and go on behind it (D13). One test: what it
+//! Processes that are forked inside a member's part and go on after it (D13). One test: what it
 //! forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{forked, leave, status_of};
@@ -26,7 +26,7 @@ fn child_that_leaves_is_ended() {
         unsafe { libc::dup2(writes, 2) };
         return;
     }
-    // SAFETY: - made above, and closed by nobody else.
+    // SAFETY: - made above, and closed only here.
     drop(unsafe { File::from_raw_fd(writes) });
     // SAFETY: - as above.
     let mut reader = unsafe { File::from_raw_fd(reads) };
@@ -113,7 +113,7 @@ fn child_has_what_its_master_returns(team: &Team) {
     assert_eq!(status_of(pid), 0, "the child has its master's result, and teams of its own");
 }
 
-/// A child of the master goes on behind its part without those that its parent's other members had
+/// A child of the master goes on after its part without those that its parent's other members had
 /// not begun: they slept when the region was forked.
 fn child_leaves_the_parts_of_others_alone(team: &Team) {
     while engine::report().contains("awake") {
@@ -166,7 +166,7 @@ fn a_child_behind_its_part_has_kept_teams_of_its_own_or_is_ended_where_its_maste
                 .join();
             });
         }
-        // The child leaves an inner region alone, then is behind the part of the outer one.
+        // The child leaves an inner region alone, then the part of the outer one.
         team.run(|member| {
             if member.id() == 1 {
                 Team::exact(2).expect("threads").run(|inner| {

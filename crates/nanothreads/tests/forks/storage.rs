@@ -38,7 +38,7 @@ fn a_child_has_storage_of_its_own_and_none_that_another_thread_was_writing() {
         });
         let pid = pid.into_inner();
         if pid == 0 {
-            // The other member is amid its value in this copy, for ever.
+            // In this copy the other member uses its value for ever.
             team.run(|member| {
                 values.with(|own| own.push(if member.id() == 0 { 'c' } else { 'd' }))
             });

@@ -58,7 +58,7 @@ fn child_that_is_forked_in_a_body_behind_all_tasks_leaves_the_scope() {
     }
 }
 
-// One test: what it forks would otherwise be a copy of a process in which another test is amid a
+// One test: what it forks would otherwise be a copy of a process in which another test is in a
 // region.
 #[test]
 fn a_child_has_scopes_of_its_own_and_is_ended_when_it_goes_on_with_its_parents_tasks() {

@@ -1,4 +1,4 @@
-//! Recursive joins: their results, their panics, and who runs the halves.
+//! Recursive joins: their results, their panics, and which threads run the halves.
 #![cfg(not(loom))]
 
 #[macro_use]

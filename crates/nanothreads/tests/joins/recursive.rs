@@ -235,7 +235,7 @@ fn halves_that_take_long_are_waited_for_asleep() {
     own_process!();
     let _turn = processors(3);
     for _ in 0..5 {
-        // Longer than anybody spins without a manager.
+        // Longer than any thread spins without a manager.
         let slow = || {
             let (a, b) = join(|| spin(Duration::from_millis(2)), || fib(10));
             ((), b) == (a, 55)

@@ -17,8 +17,7 @@ fn is_right(team: &Team) -> bool {
 fn be_the_program() {
     let size = || Team::available().size();
     println!("began with {}", size());
-    // Nothing is said to the manager here: the watcher's thread does that, whatever the program
-    // does.
+    // Nothing is said to the manager here: the watcher's thread does that by itself.
     eventually("the grant counts", || is_right(&Team::available()) && size() == 1);
     println!("was granted 1");
 }

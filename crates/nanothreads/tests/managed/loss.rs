@@ -26,7 +26,7 @@ fn threads_of_a_region_that_is_out_get_their_mask_back_when_the_manager_dies() {
             if member.id() == 0 {
                 script.lock().unwrap().die();
             } else {
-                // It waits for nobody: no safe point.
+                // It waits for no thread: no safe point.
                 eventually("its mask is back", || mask_of(own) == whole);
             }
         });

@@ -14,7 +14,7 @@ fn size() -> usize {
     Team::available().map(|_| ()).len()
 }
 
-/// The sizes of regions of so many masters that are out at once.
+/// The sizes of the regions of `masters` masters that are out at once.
 fn sizes_at_once(masters: usize) -> Vec<usize> {
     let (begin, are_out) = (Barrier::new(masters), Barrier::new(masters));
     thread::scope(|scope| {
@@ -131,7 +131,7 @@ fn the_request_of_several_masters_that_sleep_falls_and_rises_at_the_next_fork_of
                 hear.recv().expect("it has forked");
                 let requested = || script.areas.request().requested;
                 eventually("the request falls", || {
-                    // Who looked all the time would be seen to run.
+                    // A thread that looked all the time would be seen to run.
                     thread::sleep(Duration::from_millis(5));
                     requested() <= 1
                 });

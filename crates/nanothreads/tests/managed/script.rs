@@ -44,7 +44,7 @@ pub(crate) struct Script {
     path: PathBuf,
 }
 
-/// What a process is like whose tests have a script.
+/// The settings of a process whose tests have a script.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup {
     pub(crate) waiting: Waiting,
@@ -90,8 +90,8 @@ impl Script {
         Some(script)
     }
 
-    /// Answers the process, which registers and, where there is a domain, joins; so many times it
-    /// gets no answer to that, and tries again.
+    /// Answers the process, which registers and, where there is a domain, joins; `unanswered` times
+    /// it gets no answer to that, and tries again.
     pub(crate) fn take_in(
         listener: &OwnedFd,
         cpus: [CpuId; 2],
@@ -159,7 +159,7 @@ impl Script {
         self.is_followed_by_a_slow_one(0);
     }
 
-    /// The same; the other one does not answer the first so many attempts to join its domain.
+    /// The same; the other one does not answer the first `unanswered` attempts to join its domain.
     pub(crate) fn is_followed_by_a_slow_one(&mut self, unanswered: u32) {
         self.die();
         let folder = self.path.parent().expect("a folder").to_owned();
@@ -199,7 +199,7 @@ fn take_part(path: &Path, setup: Setup) -> Managed {
     managed.in_domain(Domain::join(path, PATIENCE).expect("the script takes everybody"))
 }
 
-/// The next one who connects, and what it says first.
+/// The next program that connects, and what it says first.
 pub(crate) fn hear(listener: &OwnedFd) -> (OwnedFd, ToManager) {
     let socket = fdpass::accept(listener).expect("the program connects");
     let mut packet = vec![0; MAX_MESSAGE];

@@ -1,5 +1,5 @@
-//! What workers do when a manager changes its mind: where they sit, what they give back,
-//! whom they help.
+//! What workers do when a manager changes its mind: where they sit, what they give back, which
+//! threads they help.
 #![expect(
     clippy::unwrap_used,
     reason = "a step of a test that fails is a failed test, in the helpers, too"

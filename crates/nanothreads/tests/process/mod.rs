@@ -40,7 +40,7 @@ const VARIABLE: &str = "NANOS_TEST_PROCESS";
 /// Far more than any of them takes, also under a sanitizer.
 const LIMIT: Duration = Duration::from_secs(280);
 
-/// The variable that lengthens stress tests, by so many seconds.
+/// The variable that lengthens stress tests, in seconds.
 const LONGER: &str = "NANOS_STRESS_SECONDS";
 
 /// The first line of a test that needs settings of its own; see the module head.
@@ -149,7 +149,7 @@ impl Outcome {
     }
 }
 
-/// Whether `test`, one of so many (0: not known), ended well in a process that printed `text`.
+/// Whether `test`, one of `tests` (0: not known), ended well in a process that printed `text`.
 pub(crate) fn is_well(test: &str, tests: usize, is_success: bool, text: &str) -> bool {
     if is_success {
         let verdict = format!("test result: ok. {tests} passed");

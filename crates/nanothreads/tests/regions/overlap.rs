@@ -278,7 +278,7 @@ fn workers_that_slept_are_woken_for_the_next_construct() {
         team.overlap(|o| {
             for _ in 0..3 {
                 o.fork(|_| _ = seen.fetch_add(1, Relaxed)).join();
-                // Longer than anybody spins.
+                // Longer than any thread spins.
                 let begin = std::time::Instant::now();
                 while begin.elapsed().as_millis() < 3 * (round % 2) {
                     std::thread::yield_now();

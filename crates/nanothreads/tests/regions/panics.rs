@@ -1,4 +1,4 @@
-//! Panics that are hard to carry: payloads whose destructors panic, too, when nobody wants them.
+//! Panics that are hard to carry: payloads whose destructors panic, too.
 
 use nanothreads::workers::on_each;
 use nanothreads::{Schedule, Team, join, par_for, scope, sections};

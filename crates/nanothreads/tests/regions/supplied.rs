@@ -240,8 +240,8 @@ fn a_barrier_orders_what_members_wrote() {
     }
 }
 
-/// Does one piece of work at a barrier, if any is left. Who did the last one says so to those that
-/// sleep.
+/// Does one piece of work at a barrier, if any is left. The member that did the last piece says so
+/// to those that sleep.
 fn takes_one(left: &AtomicUsize, barrier: &Barrier) -> bool {
     let before = left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
     if before == Ok(1) {
@@ -278,7 +278,7 @@ fn work_that_one_of_two_knows_of_keeps_both_at_the_barrier() {
     on(2, |member| {
         let id = member.id as usize;
         for round in 0..400 {
-            // By turns nobody, member 0, member 1 and both know of some.
+            // By turns no member, member 0, member 1 and both know of some.
             let has_work = round >> id & 1 == 1;
             left.fetch_add(if has_work { 5 } else { 0 }, Relaxed);
             barrier.wait_with(

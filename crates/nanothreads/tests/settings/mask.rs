@@ -48,8 +48,8 @@ fn a_mask_that_narrows_and_widens_again_is_followed() {
     assert!(narrowed, "the narrow mask was not noticed");
     assert!(becomes(before), "the widened mask was not noticed");
 
-    // Wider again while nothing is forked: who gets less than it could use does not wait for its
-    // sixteenth region.
+    // Wider again while nothing is forked: a master that gets less than it could use does not wait
+    // for its sixteenth region.
     for round in 0..5 {
         set_affinity(initial, &CpuSet::single(whole.first().expect("a mask has a processor")))
             .expect("narrower");

@@ -1,5 +1,5 @@
-//! What the engine says on stderr, and that nothing depends on whether anybody can read it. Each
-//! case runs in a process of its own, which this program is again.
+//! What the engine says on stderr, and that nothing depends on whether it can be read. Each case
+//! runs in a process of its own, which this program is again.
 
 use crate::process::{again, is_again, name_of, output_of};
 #[cfg(not(any(tsan, asan)))]

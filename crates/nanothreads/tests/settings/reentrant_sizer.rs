@@ -1,5 +1,5 @@
 //! A `TeamSizer` whose methods use the engine themselves: regions there have one thread, and
-//! disturb nobody.
+//! disturb no other region.
 
 use engine::sizer::Lease;
 use nanothreads::papers::Dispatch;
@@ -25,7 +25,7 @@ fn deep(levels: usize) {
     }
 }
 
-/// What the engine offers, in the middle of whatever the engine does now.
+/// What the engine offers, in the middle of what the engine does now.
 fn use_the_engine(method: usize) {
     thread_local! {
         static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -115,7 +115,7 @@ fn regions(rounds: usize) {
 fn regions_are_right_while_the_sizer_itself_forks() {
     own_process!();
     assert_eq!(builder().sizer(Reentrant).install(), Ok(()));
-    // Which methods the engine asks hangs on who waits for whom: until each was asked.
+    // Which methods the engine asks depends on which thread waits for which: until each was asked.
     let begin = Instant::now();
     loop {
         std::thread::scope(|threads| {

@@ -1,5 +1,5 @@
-//! Steps that panic on purpose: the payload reaches whoever joins, nobody waits for ever, and
-//! nothing is lost.
+//! Steps that panic on purpose: the payload reaches the thread that joins, no thread waits for
+//! ever, and nothing is lost.
 
 use crate::loops::schedule;
 use crate::random::{Random, fold, mix};

@@ -21,7 +21,7 @@ enum Shape {
     Slices(usize),
     Rows(usize),
     Planes(usize, usize),
-    /// Every so many iterations have no turn.
+    /// One iteration in this many has no turn.
     Ordered(usize),
     /// Distance and chunk.
     Doacross(usize, NonZeroUsize),
@@ -40,7 +40,7 @@ pub(crate) struct Loop {
     schedule: Schedule,
     shape: Shape,
     seed: u64,
-    /// A step that every so many iterations run.
+    /// A step that one iteration in this many runs.
     inner: Option<(usize, Box<Step>)>,
 }
 

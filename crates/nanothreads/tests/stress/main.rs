@@ -6,7 +6,7 @@
 //! not depend on the schedule: once computed by recursion on one thread, once by the engine.
 //!
 //! Settings: `NANOS_STRESS_SEED` (the first program's seed; the next ones count up),
-//! `NANOS_STRESS_SECONDS` (default 3), `NANOS_STRESS_PROGRAMS` (at most so many),
+//! `NANOS_STRESS_SECONDS` (default 3), `NANOS_STRESS_PROGRAMS` (at most this many),
 //! `NANOS_STRESS_LONGEST` (seconds after which a program hangs, default 120), `NANOS_STRESS_SUPPLY`
 //! (`lines` or `broadcast` for all teams that say nothing else). The seed of a program that fails
 //! or hangs is printed; another schedule may still pass with it.

@@ -57,7 +57,7 @@ impl Overlapped {
             .chain([&*self.between])
     }
 
-    /// Who runs the step of a construct.
+    /// The member that runs the step of a construct.
     fn runner(&self) -> usize {
         1 % self.size
     }

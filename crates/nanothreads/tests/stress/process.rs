@@ -1,4 +1,4 @@
-//! Child processes: a fork amid whatever the parent's threads do.
+//! Child processes: a fork during anything that the parent's threads do.
 
 use crate::step::Step;
 use crate::watched;

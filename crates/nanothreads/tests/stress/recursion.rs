@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Recursion {
     leaves: usize,
-    /// A range of so many leaves is not divided.
+    /// A range of at most this many leaves is not divided.
     grain: usize,
     seed: u64,
     /// A leaf that runs a step.

@@ -1,4 +1,4 @@
-//! Regions: teams of an exact size with barriers, and broadcasts on whatever is granted.
+//! Regions: teams of an exact size with barriers, and broadcasts on what is granted.
 
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;

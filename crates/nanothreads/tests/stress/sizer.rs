@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// Processors that are granted.
 static LIMIT: AtomicUsize = AtomicUsize::new(4);
-/// Counts the changes; even: whose processors are not said, odd: bound to the first of the mask.
+/// Counts the changes. Even: the processors are not said; odd: bound to the first of the mask.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 static LEASE: AtomicU32 = AtomicU32::new(0);
 static MASK: OnceLock<CpuSet> = OnceLock::new();
@@ -16,7 +16,7 @@ static MASK: OnceLock<CpuSet> = OnceLock::new();
 /// The sizer of all stress programs.
 pub(crate) struct Changing;
 
-/// From now on `limit` processors are granted, until somebody else says otherwise.
+/// From now on `limit` processors are granted, until another step says otherwise.
 pub(crate) fn resize(limit: usize, bound: bool, lease: u32) {
     LIMIT.store(limit, Relaxed);
     LEASE.store(lease, Relaxed);

@@ -205,8 +205,8 @@ fn run_masters(steps: &[Step]) -> u64 {
     fold(values.values())
 }
 
-/// Takes a moment that depends on the seed: mostly none, now and then longer than anybody spins, or
-/// a yield, so that others overtake, sleep, and are woken.
+/// Takes a moment that depends on the seed: mostly none, now and then longer than any thread spins,
+/// or a yield, so that others overtake, sleep, and are woken.
 pub(crate) fn work(seed: u64) -> u64 {
     match seed >> 20 & 0xff {
         0 => {

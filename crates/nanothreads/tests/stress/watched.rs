@@ -35,7 +35,7 @@ fn threads() -> String {
 fn thread(task: &Path) -> String {
     let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
     let stat = read("stat");
-    // Behind the name, which may have blanks: the state, and as the 12th and 13th the ticks in
+    // After the name, which may have blanks: the state, and as the 12th and 13th the ticks in
     // program and kernel.
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -55,7 +55,7 @@ fn base() -> String {
 pub(crate) fn end_after(seconds: u32) {
     extern "C" fn tell(signal: libc::c_int) {
         // SAFETY: - from here on the signal ends the process: the next one comes if what follows
-        // hangs, too, for whatever lock.
+        // hangs, too, on some lock.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::alarm(10);

@@ -1,4 +1,5 @@
-//! Nano-threads on a team of one: whatever waits must let the others run, and the order is known.
+//! Nano-threads on a team of one: a task that waits must let the others run, and the order is
+//! known.
 
 #[path = "cases/mod.rs"]
 mod cases;
@@ -100,7 +101,7 @@ fn smuggled(misuses: fn(&Scope<'_>)) -> thread::Result<()> {
             s.spawn(|_| {
                 let handle = HANDLE.get().cast::<Scope<'_>>();
                 assert!(!handle.is_null(), "the owner has begun, and let us run");
-                // SAFETY: - the owner is suspended amid its body; the borrow is as wrong as what is
+                // SAFETY: - the owner is suspended in its body; the borrow is as wrong as what is
                 // tested.
                 misuses(unsafe { &*handle });
             });

@@ -1,4 +1,4 @@
-//! Dependences against a naive oracle: whatever tasks a program creates, with whatever values and
+//! Dependences against a naive oracle: for any tasks that a program creates, with any values and
 //! predecessors, their effects are those of running them one after the other in the order of
 //! creation.
 
@@ -122,7 +122,8 @@ fn in_parallel(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
                 }
                 for (value, kind) in kinds(plan) {
                     let Cell { value, occupied } = &cells[value];
-                    // A read and a write with a suspension between: whoever ran in between is lost.
+                    // A read and a write with a suspension between: the effect of a task that ran
+                    // in between is lost.
                     let before = value.load(Relaxed);
                     if kind == Access::Exclude {
                         assert!(

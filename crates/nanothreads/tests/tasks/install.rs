@@ -39,7 +39,7 @@ fn a_scope_body_that_yields_inside_install_leaves_the_thread_as_it_was() {
     assert_outside_is_as_before();
 }
 
-/// On one thread: what is ready runs on top of whoever waits.
+/// On one thread: what is ready runs on top of what waits.
 fn on_one_thread<R>(body: impl FnOnce() -> R) -> R {
     Team::exact(1).expect("one").install(body)
 }

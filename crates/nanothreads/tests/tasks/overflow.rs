@@ -62,7 +62,7 @@ fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
                 ss_flags: libc::SS_DISABLE,
                 ss_size: 0,
             };
-            // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
+            // SAFETY: - takes the thread's alternate stack out of use, which nothing runs on.
             assert_eq!(unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) }, 0);
             let installed = nanothreads::builder().sizer(engine::sizer::Fixed::new(1)).install();
             assert!(installed.is_ok());

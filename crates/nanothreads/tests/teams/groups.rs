@@ -405,7 +405,7 @@ fn teams_are_whole_before_and_after_groups_at_every_depth() {
 
 /// What the stress test's seed 884255746 came upon: the members of a team that is supplied by
 /// broadcast had followed the rings of their groups' masters, and the team's own master published
-/// to nobody, for ever.
+/// to no member, for ever.
 #[test]
 fn members_that_followed_their_groups_rings_follow_their_masters_again() {
     own_process!();

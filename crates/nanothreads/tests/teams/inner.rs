@@ -1,5 +1,5 @@
-//! How many threads inner regions have that do not say so: what is lent to them, whatever exact
-//! teams had before.
+//! How many threads inner regions have that do not ask for a number: what is lent to them, also
+//! after exact teams.
 
 use engine::sizer::Fixed;
 use nanothreads::{Team, broadcast, par_for, scope};

@@ -1,4 +1,4 @@
-//! Kept teams: exact sizes, what members do together, panics that leave waiting members behind,
+//! Kept teams: exact sizes, what members do together, panics of a member for which others wait,
 //! storage per worker.
 
 use engine::sizer::Fixed;
@@ -240,7 +240,7 @@ fn a_single_that_panics_fails_for_all_who_wait_for_its_result() {
         let whole = team.map(|_| thread::current().id());
         let single =
             |member: &TeamMember<'_>| member.single_for_all(|| -> u32 { panic!("planted") });
-        // Everybody catches it, and all is as it was.
+        // Each member catches it, and all is as it was.
         let texts = team.map(|member| {
             assert_eq!(member.single_for_all(|| 7), 7);
             let text = panic_of(|| _ = single(member));
@@ -256,7 +256,8 @@ fn a_single_that_panics_fails_for_all_who_wait_for_its_result() {
                 .count(),
             size
         );
-        // Nobody does: the caller gets the first cause. Else who did not.
+        // No member does: the caller gets the first cause. Then only the member that ran the body
+        // does.
         assert_eq!(panic_of(|| team.run(|member| _ = single(member))), "planted");
         let text = panic_of(|| {
             team.run(|member| {

@@ -27,7 +27,7 @@ fn work() {
     }
 }
 
-/// Threads of a team whose size nobody asked for.
+/// Threads of a team of the default size.
 fn default_size() -> usize {
     let size = AtomicUsize::new(0);
     broadcast(|member| size.store(member.size as usize, Relaxed));
@@ -84,7 +84,7 @@ fn members_without_processor_are_given_way_to_and_left_out_until_they_run() {
     });
     let so_far = now().hand_overs;
     until("a hand-over at the join of a construct", || {
-        // One region: its own join comes once, behind all of them.
+        // One region: its own join comes once, after all of them.
         team.overlap(|o| {
             (0..50).any(|_| {
                 o.fork(|_| work()).join();

@@ -24,8 +24,8 @@ fn switches(tid: Tid) -> u64 {
 #[test]
 fn a_worker_without_work_falls_asleep_and_stays_so() {
     own_process!();
-    // One worker: with more threads than processors nobody would spin, and two processors are the
-    // fewest.
+    // One worker: with more threads than processors no thread would spin, and two processors are
+    // the fewest.
     assert!(nanothreads::builder().adapt(false).sizer(Fixed::new(2)).install().is_ok());
     let worker = Mutex::new(None);
     broadcast(|member| {

@@ -1,4 +1,4 @@
-//! Who waits for a thread that is on the same processor gives it the processor, also in a team that
+//! A thread that waits for one on the same processor gives it the processor, also in a team that
 //! has one for each and is to stay awake. One test: the threads of others would be in the way.
 
 use crate::cost::{ROUNDS, Waits, spent, work};
@@ -21,7 +21,7 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
     let here = CpuSet::single(
         affinity(None).expect("this thread's mask").first().expect("it runs somewhere"),
     );
-    // In each region anew: who wakes a worker may place it, where there are many
+    // In each region anew: the thread that wakes a worker may place it, where there are many
     // processors.
     let sit = || set_affinity(None, &here).expect("a processor of the mask");
     broadcast(|_| sit());

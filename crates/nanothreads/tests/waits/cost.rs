@@ -1,5 +1,5 @@
-//! What waits beside work cost: processor time of who waits, while who is awaited works on the same
-//! processor.
+//! What waits beside work cost: processor time of the thread that waits, while the awaited one
+//! works on the same processor.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -21,12 +21,12 @@ pub(crate) fn work() {
     while spent() < end {}
 }
 
-/// Sums up what waits cost who waits.
+/// Sums up what waits cost the threads that wait.
 #[derive(Default)]
 pub(crate) struct Waits(AtomicU64);
 
 impl Waits {
-    /// Of a wait that began when the calling thread had used so much.
+    /// Of a wait that began when the calling thread had used `begin`.
     pub(crate) fn add(&self, begin: Duration) {
         self.0.fetch_add((spent() - begin).as_nanos() as u64, Relaxed);
     }
@@ -37,7 +37,7 @@ impl Waits {
             "{what}: waited for {waited:?} of processor time beside {:?} of work",
             WORK * ROUNDS
         );
-        // Who keeps the processor from the other one gets as much of it as that.
+        // A thread that keeps the processor from the other one gets as much of it as that.
         assert!(waited < WORK * ROUNDS / 2, "{what}: {waited:?}");
     }
 }

@@ -1,6 +1,6 @@
-//! A team that the program made larger than the processors that it was started on takes turns: who
-//! waits hands over at once, also where threads are told to spin. One test: the mask is the
-//! process's.
+//! A team that the program made larger than the processors that it was started on takes turns: a
+//! thread that waits hands over at once, also where threads are told to spin. One test: the mask is
+//! the process's.
 
 use crate::cost::{ROUNDS, Waits, spent, work};
 use nanothreads::{Team, Waiting, builder, doacross};

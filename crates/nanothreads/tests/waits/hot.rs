@@ -42,7 +42,7 @@ fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_proce
         if limits == [HOT, HOT] {
             break;
         }
-        // Who has seen others is short of patience, and who has not is hot.
+        // A member that has seen others is short of patience, and one that has not is hot.
         assert!(limits.iter().all(|limit| *limit == HOT || *limit <= SHORT), "{limits:?}");
         if begin.elapsed() >= PATIENCE {
             platform::skip!(busy: "others were seen on the processors all the time");

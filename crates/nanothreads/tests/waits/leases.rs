@@ -28,7 +28,8 @@ impl TeamSizer for Two {
     }
 }
 
-/// How often a thread slept while its work was longer in coming than [`SHORT`], in so many rounds.
+/// How often a thread slept while its work was longer in coming than [`SHORT`], in [`ROUNDS`]
+/// rounds.
 fn parks(team: &Team) -> u64 {
     let before = statistics();
     for _ in 0..ROUNDS {
@@ -65,7 +66,7 @@ fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_n
         );
         WANTED.store(false, Relaxed);
         assert_eq!(team.map(|_| engine::spin_limit()), [HOT, HOT], "nobody wants the processors");
-        // Who loses its processor for longer than a hot wait sleeps for once.
+        // A thread that loses its processor for longer than a hot wait sleeps for once.
         let (begin, before) = (Instant::now(), run_delay(current_tid()));
         while parks(&team) != 0 {
             if begin.elapsed() < PATIENCE {

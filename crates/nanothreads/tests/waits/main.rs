@@ -1,5 +1,5 @@
-//! How threads wait: whether they spin or sleep, for how long, and to whom they leave the processor
-//! meanwhile.
+//! How threads wait: whether they spin or sleep, for how long, and to which threads they leave the
+//! processor meanwhile.
 #![cfg(not(loom))]
 
 #[macro_use]

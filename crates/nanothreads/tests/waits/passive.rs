@@ -47,7 +47,7 @@ fn every_part_runs_once_whoever_starts_it() {
         });
         threads = present.into_inner();
     }
-    // Nobody spins after the join. Each goes to sleep once, which takes emulated processors a
+    // No thread spins after the join. Each goes to sleep once, which takes emulated processors a
     // while.
     const IDLE: Duration = Duration::from_millis(100);
     let used = processor_time();

@@ -22,7 +22,7 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        // It may have been killed by somebody else.
+        // It may have been killed from outside.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -50,7 +50,7 @@ fn a_team_that_takes_turns_has_its_share_beside_a_busy_stranger() {
     let (passed, ran) = (begin.elapsed(), processor_time() - before);
     drop(stranger);
     println!("{regions} regions; ran for {ran:?} of {passed:?}");
-    // Fair is a half, if nobody else is there. Who only yields has a few microseconds of each of
-    // the stranger's time slices.
+    // Fair is a half, if nothing else runs there. A thread that only yields has a few microseconds
+    // of each of the stranger's time slices.
     assert!(ran > passed / 20, "{ran:?} of {passed:?}, {regions} regions");
 }

@@ -1,4 +1,4 @@
-//! Panics travel to who joins, with their payload; nobody else is lost.
+//! Panics travel to the joiner, with their payload; no thread is lost.
 
 use super::team;
 use nanothreads::{broadcast, scope};
@@ -58,7 +58,8 @@ fn the_payload_of_a_task_reaches_the_caller_after_all_tasks_and_no_virtual_proce
         });
         assert_eq!((got, count.into_inner()), (Some(guilty), 40));
     }
-    // Beside other masters a team may be smaller now than it was; who is left is who was there.
+    // Beside other masters a team may be smaller now than it was; the threads that are left were
+    // there before.
     let after = members();
     assert!(after.iter().zip(&before).all(|(now, then)| now == then));
 }
