@@ -45,7 +45,7 @@ impl Pair {
         loop {
             // ORDERING: Acquire - pairs with the Release in `region`.
             while self.forked.word().load(Acquire) == known {
-                // Whatever ended the wait: the word says what there is.
+                // The reason why the wait ended does not matter: the word says what there is.
                 let _ = self.forked.wait(known, None);
             }
             known = known.wrapping_add(1);

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     harness::run(Bench { name: "fork_join", cases, seconds: 220.0 })
 }
 
-/// Our forms of both work descriptors, whatever `Supply::Auto` would choose.
+/// Our forms of both work descriptors; the supply is given, and not chosen by `Supply::Auto`.
 fn supplied(name: &'static str, supply: Supply) -> Engine {
     Engine::new(name, Runtime::Ours, move |row| {
         regions::configure(row);

@@ -119,10 +119,11 @@ pub fn builder() -> Builder {
 }
 
 impl Builder {
-    /// Regions have at most `threads` threads, whatever the machine has: no manager is asked, and
-    /// mask and quota do not count. At most [`largest_team`](engine::largest_team). Where these are
-    /// more than the processors of mask and quota, a thread that waits hands its processor over at
-    /// once. For following them with a limit, see [`Team::at_most`](crate::Team::at_most).
+    /// Regions have at most `threads` threads, however many processors the machine has: no manager
+    /// is asked, and mask and quota do not count. At most [`largest_team`](engine::largest_team).
+    /// Where these are more than the processors of mask and quota, a thread that waits hands its
+    /// processor over at once. For following them with a limit, see
+    /// [`Team::at_most`](crate::Team::at_most).
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: Some(threads), ..self }
     }

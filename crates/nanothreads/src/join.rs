@@ -15,9 +15,9 @@
 //!
 //! # Groups and installed teams
 //! Inside a join, too, what runs in a group, a section or [`Team::install`](crate::Team::install)
-//! has that one's threads and no others (`outside`): its first join is an outermost one. A loop or
-//! a team that a member of a join forks is no such limit: joins of its caller are offered to the
-//! members of the join around it.
+//! has the threads of that group, section or team and no others (`outside`): its first join is an
+//! outermost one. A loop or a team that a member of a join forks is no such limit: joins of its
+//! caller are offered to the members of the join around it.
 //!
 //! # Panics
 //! A half is on its joiner's stack, so unwinding stops at each join until the half is taken back or

@@ -1,4 +1,4 @@
-//! The worker threads of the process, in whatever teams they are.
+//! The worker threads of the process, those of all teams.
 
 /// Runs `visit` once on each worker of the process, with its number, also on those that other
 /// threads reserved; returns how many there were when all are done. Workers of other masters come

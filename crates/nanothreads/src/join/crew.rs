@@ -72,8 +72,8 @@ pub(super) struct Crew {
 }
 
 /// How far an outermost join is. Written by member 0, polled by those without work. It stands in
-/// one line with the state of the second half: a member that finds nothing to do reads that line
-/// and no other.
+/// one cache line with the state of the second half: a member that finds nothing to do reads that
+/// line and no other.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     /// The second half is done: nothing is left to steal.

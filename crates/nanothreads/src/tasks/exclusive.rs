@@ -1,5 +1,4 @@
-//! Turnstiles: mutual exclusion of tasks that may run in any order, without making a worker
-//!  wait.
+//! Turnstiles: mutual exclusion of tasks that may run in any order, without making a worker wait.
 //!
 //! # Protocol
 //! A nano-thread whose other inputs are there passes its turnstiles one after the other, in the

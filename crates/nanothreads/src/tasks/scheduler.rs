@@ -9,7 +9,7 @@
 //!     it, then the member that took it, then the thread that gives the last share of its counter
 //!     up.
 //! I2  A member runs nothing but what was created below the scope whose scheduler this is: a waiter
-//!     never runs strangers' work.
+//!     never runs the work of another scope.
 
 use crate::idle::Idle;
 use crate::tasks::descriptor::{Nano, NanoPtr};

@@ -8,8 +8,8 @@ use nanothreads::broadcast;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
 
-/// Children; with threads of the standard library for workers four of six runs have one
-/// that hangs.
+/// Child processes. With threads of the standard library as workers, four of six runs have one that
+/// hangs.
 const CHILDREN: u32 = 300;
 
 /// The members of a region that ran.
