@@ -20,13 +20,13 @@ struct Guarded<L> {
     count: HandCell<u32>,
 }
 
-// SAFETY: - `count` is touched by whoever holds `lock`, which is what the models show.
+// SAFETY: - `count` is touched by the thread that holds `lock`, which is what the models show.
 unsafe impl<L> Sync for Guarded<L> {}
 // SAFETY: - a lock and a number.
 unsafe impl<L> Send for Guarded<L> {}
 
 impl<L> Guarded<L> {
-    /// By who holds the lock.
+    /// By the thread that holds the lock.
     fn count(&self) {
         // SAFETY: - the caller holds the lock.
         unsafe { self.count.with_mut(|count| *count += 1) };

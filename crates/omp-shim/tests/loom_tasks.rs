@@ -64,7 +64,7 @@ impl Explicit {
     }
 
     fn run(&self) {
-        // SAFETY: - one thread runs the task; who reads comes after it.
+        // SAFETY: - one thread runs the task; a reader comes after it.
         unsafe { self.result.with_mut(|result| *result += 1) };
     }
 
@@ -112,8 +112,8 @@ impl<const COUNT: usize> Tasks<COUNT> {
 const WRITE: [Dependence; 1] = [Dependence { address: 8, access: Access::Write }];
 const READ: [Dependence; 1] = [Dependence { address: 8, access: Access::Read }];
 
-/// One writer and a reader after it, which is created while the writer may run. Who finds it ready
-/// runs it, once.
+/// One writer and a reader after it, which is created while the writer may run. The thread that
+/// finds it ready runs it, once.
 fn one_predecessor() {
     let (tasks, mut table) = (Tasks::<2>::new(), Table::default());
     assert!(depend::register(&mut table, &tasks.0[0], &WRITE), "it waits for nobody");
@@ -245,7 +245,8 @@ struct Region {
     child: HandCell<u32>,
 }
 
-// SAFETY: - `child` is written by the task, and read by who knows that all tasks are complete.
+// SAFETY: - `child` is written by the task, and read by a thread that knows that all tasks
+//           are complete.
 unsafe impl Sync for Region {}
 // SAFETY: - counts and a number.
 unsafe impl Send for Region {}

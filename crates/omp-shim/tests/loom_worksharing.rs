@@ -46,7 +46,7 @@ mod worksharing {
     pub(crate) use crate::member::{self, current, enter, leave, next, wait_for_turn};
 }
 
-/// The engine's waits, without spinning: what ends them must wake who sleeps.
+/// The engine's waits, without spinning: what ends them must wake the sleepers.
 mod engine {
     use engine::wait_point::WaitPoint;
 
@@ -173,8 +173,8 @@ fn iterations(count: u64) -> Space {
 const SINGLE: Schedule = Schedule::new(Kind::Dynamic, 1);
 
 /// As many constructs without a barrier as there are slots, and one more, which is in the first
-/// one's slot. Each has an iteration more than the one before: who reads another construct's plan,
-/// or its counter, finds another number.
+/// one's slot. Each has an iteration more than the one before: a thread that reads another
+/// construct's plan, or its counter, finds another number.
 fn constructs_in_a_row(frame: &Frame, cells: &Cells) {
     for number in 0..3 {
         enter(frame, || Plan::new(iterations(1), SINGLE), |_| ());

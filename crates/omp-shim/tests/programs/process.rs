@@ -59,7 +59,7 @@ fn who_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
     let state = "grep -E '^(Threads|Cpus_allowed_list|Sig(Blk|Ign|Cgt)|Seccomp):' /proc/self/status; ls /proc/self/fd; exit 7";
     let run = |preload: Option<&Path>, script: &str| {
         let mut command = clean("sh", None);
-        // A manager to look for: whoever used the library would say that there is none.
+        // A manager to look for: a program that used the library would say that there is none.
         command.args(["-c", script]).env("NANOS_CPUMGR", fresh("no-manager"));
         command.envs(preload.map(|library| ("LD_PRELOAD", library)));
         finish(command)
