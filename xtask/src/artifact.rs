@@ -46,18 +46,14 @@ struct Declared {
 }
 
 /// The targets of a kind ("test", "example") that a package has, by the document of
-/// `cargo metadata`; none is an error.
+/// `cargo metadata`, which may be none; a package that is not there is an error.
 pub(crate) fn targets(metadata: &str, package: &str, kind: &str) -> anyhow::Result<Vec<String>> {
     let metadata: Metadata =
         serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
-    let packages = metadata.packages.into_iter().filter(|found| found.name == package);
-    let targets = packages.flat_map(|package| package.targets);
-    let targets = targets.filter(|target| target.kind.iter().any(|found| found == kind));
-    let names: Vec<String> = targets.map(|target| target.name).collect();
-    if names.is_empty() {
-        bail!("{package} has no {kind}");
-    }
-    Ok(names)
+    let found = metadata.packages.into_iter().find(|found| found.name == package);
+    let found = found.with_context(|| format!("there is no package {package}"))?;
+    let is_of_kind = |target: &Declared| target.kind.iter().any(|found| found == kind);
+    Ok(found.targets.into_iter().filter(is_of_kind).map(|target| target.name).collect())
 }
 
 /// The arguments that name these targets to cargo: only they are built.
@@ -94,7 +90,8 @@ mod tests {
             {"name": "b", "targets": [target("c", "test")]},
         ]});
         assert_eq!(targets(&document.to_string(), "a", "test").unwrap(), ["regions", "b"]);
-        assert!(targets(&document.to_string(), "b", "example").is_err());
+        assert!(targets(&document.to_string(), "b", "example").unwrap().is_empty());
+        assert!(targets(&document.to_string(), "c", "test").is_err(), "there is no such package");
         assert_eq!(named("--test", ["regions", "b"]), ["--test", "regions", "--test", "b"]);
     }
 
