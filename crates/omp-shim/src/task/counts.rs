@@ -73,18 +73,17 @@ impl Counts {
         unsafe { self.members.with(|list| &(&*list)[id as usize]) }
     }
 
-    /// Member `id` creates a task; true for the first one that it knows of.
-    pub(crate) fn created(&self, id: u32) -> bool {
+    /// Member `id` creates a task. `first` runs before the first one that any member knows of.
+    pub(crate) fn created(&self, id: u32, first: impl FnOnce()) {
         let created = &self.member(id).created;
         // ORDERING: Relaxed - one writer; shown by T1 of the thread that completes the task or its
         // parent.
         add(created, 1, Relaxed);
         // ORDERING: Relaxed - a member sees its own, and others' after a barrier.
-        let is_first = !self.noted.load(Relaxed);
-        if is_first {
+        if !self.noted.load(Relaxed) {
+            first();
             self.noted.store(true, Relaxed);
         }
-        is_first
     }
 
     /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches

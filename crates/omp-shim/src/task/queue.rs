@@ -9,6 +9,7 @@ use super::counts::Counts;
 use super::pool::{Shelf, Store};
 use super::urgent::Urgent;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
+use platform::lock::Once;
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
@@ -51,6 +52,19 @@ static WERE_ANY: AtomicBool = AtomicBool::new(false);
 pub(crate) fn were_any() -> bool {
     // ORDERING: Relaxed - a hint, see `count_created`.
     WERE_ANY.load(Relaxed)
+}
+
+/// The deques free their memory by epochs that the process has one collector of. The first thread
+/// that steals makes it, and the others wait for that in a way that sets `errno`: so it is made
+/// before the first task, where a wait leaves `errno` as it was.
+static COLLECTOR: Once<()> = Once::new();
+
+fn make_collector() {
+    COLLECTOR.get_or_init(|| {
+        let queue = Worker::new_lifo();
+        queue.push(());
+        let _taken = queue.stealer().steal();
+    });
 }
 
 /// See the module head.
@@ -307,10 +321,11 @@ impl Queues {
 
     /// Member `id` creates a task.
     pub(crate) fn count_created(&self, id: u32) {
-        if self.counts.created(id) {
+        self.counts.created(id, || {
+            make_collector();
             // ORDERING: Relaxed - a hint for later regions.
             WERE_ANY.store(true, Relaxed);
-        }
+        });
     }
 
     /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches
