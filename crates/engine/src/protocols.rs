@@ -8,5 +8,6 @@ pub mod ring;
 pub(crate) mod shares;
 pub(crate) mod sleeper;
 pub mod slot;
+pub(crate) mod summons;
 pub mod wait_point;
 pub(crate) mod wishes;

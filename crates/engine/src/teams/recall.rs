@@ -8,28 +8,21 @@
 //! by it. A region in which no member calls pays four stores and two loads.
 //!
 //! # Protocol
-//! 1. Before the work is supplied the master notes its workers (R1); after that, that all of it is
-//!    supplied (R6).
-//! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7),
-//!    and offers the help to each worker. A worker takes the offer when its part is done, which
-//!    comes first when it finds both ([`serve`](crate::serve)): it helps, and waits for more, until
-//!    the region is over.
-//! 3. The master, while it waits for a member that is late, looks whether a member called (R3), and
+//! The call itself is [`crate::protocols::summons`]'s, with its model. Here:
+//!
+//! 1. Before the work is supplied the master notes its workers (R1).
+//! 2. The first member that calls offers the help to each worker. A worker takes the offer when its
+//!    part is done, which comes first when it finds both ([`serve`](crate::serve)): it helps, and
+//!    waits for more, until the region is over.
+//! 3. The master, while it waits for a member that is late, looks whether a member called, and
 //!    helps between its looks.
-//! 4. When all have arrived it says that the region is over (R4, R5), and waits for the ends of the
-//!    offers.
+//! 4. When all have arrived it ends the call, and waits for the ends of the offers.
 //!
 //! # Invariants
 //! - I1 A caller is in its part, or helps. So the master does not pass step 4 while a member calls,
 //!   nor while one helps.
 //! - I2 Of each member's number there is one thread at work: the worker takes an offer only when it
 //!   has arrived.
-//!   - A: the master writes line 1 of 39, and the last one much later. B: worker 1 begins, and
-//!     calls worker 39, whose line is empty: without R6 and R7 worker 39 would help until the
-//!     region is over, which its own part would keep it from being.
-//!   - A: worker 39 has looked at its line (nothing), and stands still; B: the master writes it,
-//!     and a member calls; A looks at the offers. The caller had seen the line written, and A sees
-//!     that by the offer: it looks at its line once more.
 //! - I3 Calls are kept until the `Recall` is dropped: threads that are not of the team may still
 //!   look at the workers that they would wake. There are as many as regions in which a member
 //!   called.
@@ -40,6 +33,7 @@
 
 use crate::process::Born;
 use crate::process::forked;
+use crate::protocols::summons::Summons;
 use crate::protocols::wait_point::WaitPoint;
 use crate::thread::membership::Membership;
 use crate::thread::{Local, local};
@@ -48,22 +42,15 @@ use crate::work::{Member, Offered, Region, Work};
 use crate::workers::worker::Worker;
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the module head. Belongs to the master that runs regions with it.
 #[derive(Debug)]
 pub struct Recall {
     /// The workers of the current region. Writer: the master, before it supplies the work (R1).
     workers: Cell<*const [&'static Worker]>,
-    /// The call of the current region; null: none.
-    called: AtomicPtr<Called>,
-    is_over: AtomicBool,
-    /// All members have their work: before that no worker is called. Writer: the master.
-    is_supplied: AtomicBool,
+    /// The call of the current region.
+    summons: Summons<Called>,
     /// Where the called workers wait.
     point: WaitPoint,
     /// Those of earlier regions (I3). For the master.
@@ -118,9 +105,7 @@ impl Recall {
     pub const fn new() -> Self {
         Self {
             workers: Cell::new(&[]),
-            called: AtomicPtr::new(ptr::null_mut()),
-            is_over: AtomicBool::new(false),
-            is_supplied: AtomicBool::new(false),
+            summons: Summons::new(),
             point: WaitPoint::new(),
             earlier: Cell::new(ptr::null_mut()),
         }
@@ -131,9 +116,7 @@ impl Recall {
     pub fn new() -> Self {
         Self {
             workers: Cell::new(&[]),
-            called: AtomicPtr::new(ptr::null_mut()),
-            is_over: AtomicBool::new(false),
-            is_supplied: AtomicBool::new(false),
+            summons: Summons::new(),
             point: WaitPoint::new(),
             earlier: Cell::new(ptr::null_mut()),
         }
@@ -149,8 +132,7 @@ impl Recall {
     /// - `help` may be called with `data` until the region is joined, on all members at once, and
     ///   does not unwind.
     pub unsafe fn call(&self, help: Work, data: *const ()) {
-        // ORDERING: Relaxed - one call is enough, and R2 decides.
-        if self.called.load(Relaxed).is_null() {
+        if !self.summons.is_called() {
             // SAFETY: - caller's contract.
             unsafe { self.call_all(help, data) };
         }
@@ -169,27 +151,10 @@ impl Recall {
             Call { recall: self, worker, membership, help, data, ticket: AtomicU64::new(0) }
         };
         let workers = workers.iter().zip(1..).map(call).collect();
-        let called = Box::into_raw(Box::new(Called {
-            help,
-            data,
-            workers,
-            earlier: Cell::new(ptr::null_mut()),
-        }));
-        // ORDERING: AcqRel (R2) - what was just made; pairs with R3, with `stir`, and with another
-        // caller.
-        if self.called.compare_exchange(ptr::null_mut(), called, AcqRel, Acquire).is_err() {
-            // SAFETY: - just leaked, and shown to no other thread.
-            drop(unsafe { Box::from_raw(called) });
-            return;
-        }
-        // The master is writing the lines of others, unless it was preempted there.
-        // ORDERING: Acquire (R7) - pairs with R6: a worker that hears of an offer finds its line
-        // written.
-        while !self.is_supplied.load(Acquire) {
-            thread::yield_now();
-        }
+        let called = Called { help, data, workers, earlier: Cell::new(ptr::null_mut()) };
+        let Ok(called) = self.summons.make(Box::new(called)) else { return };
         // SAFETY: - I1, I3: it is kept.
-        for call in &unsafe { &*called }.workers {
+        for call in &unsafe { called.as_ref() }.workers {
             let work = Offered { work: answer, data: ptr::from_ref(call).cast() };
             if let Some(ticket) = call.worker.offer(work) {
                 // ORDERING: Relaxed - read by the master after the join.
@@ -202,11 +167,9 @@ impl Recall {
     /// without a call: a load.
     #[inline]
     pub fn stir(&self) {
-        // ORDERING: Acquire - pairs with R2.
-        let called = self.called.load(Acquire);
-        if !called.is_null() {
+        if let Some(called) = self.summons.call() {
             // SAFETY: - I3.
-            self.wake(unsafe { &*called });
+            self.wake(unsafe { called.as_ref() });
         }
     }
 
@@ -220,11 +183,9 @@ impl Recall {
     /// The master's help while it waits for members of `region`.
     #[inline]
     fn attend(&self, local: &Local, region: &Region) {
-        // ORDERING: Acquire (R3) - pairs with R2.
-        let called = self.called.load(Acquire);
-        if !called.is_null() {
+        if let Some(called) = self.summons.call() {
             // SAFETY: - I3.
-            Self::help_as_master(local, region, unsafe { &*called });
+            Self::help_as_master(local, region, unsafe { called.as_ref() });
         }
     }
 
@@ -242,16 +203,14 @@ impl Recall {
         local.close(depth);
     }
 
-    /// All members have arrived: ends the calls.
+    /// All members have arrived: ends the call.
     #[cold]
     fn end(&self, local: &Local, crowd: u32) {
-        // ORDERING: Release (R4) - pairs with R5.
-        self.is_over.store(true, Release);
+        self.summons.end();
         self.point.notify_all();
-        // ORDERING: Relaxed - the join came before.
-        let called = self.called.load(Relaxed);
+        let Some(called) = self.summons.call() else { return };
         // SAFETY: - I3.
-        let Called { workers, earlier, .. } = unsafe { &*called };
+        let Called { workers, earlier, .. } = unsafe { called.as_ref() };
         for call in workers {
             // ORDERING: Relaxed - the join came before.
             if let Some(ticket) = call.ticket.load(Relaxed).checked_sub(1) {
@@ -259,15 +218,8 @@ impl Recall {
                 patience::wait(call.worker.offers(), local, crowd, || {}, is_done);
             }
         }
-        earlier.set(self.earlier.replace(called));
-        self.forget();
-    }
-
-    /// There is no call any more.
-    fn forget(&self) {
-        // ORDERING: Relaxed - between regions.
-        self.is_over.store(false, Relaxed);
-        self.called.store(ptr::null_mut(), Relaxed);
+        earlier.set(self.earlier.replace(called.as_ptr()));
+        let _kept = self.summons.forget();
     }
 }
 
@@ -286,8 +238,7 @@ unsafe fn answer(data: *const (), _: Member) {
         if local.worker().is_none() {
             forked::end_child_of_worker();
         }
-        // ORDERING: Acquire (R5) - pairs with R4.
-        recall.is_over.load(Acquire).into()
+        recall.summons.is_over().into()
     };
     patience::wait(&recall.point, local, call.membership.crowd, || {}, look);
 }
@@ -332,14 +283,12 @@ impl Calls for &Recall {
     fn begin(&self, workers: &[&'static Worker]) {
         // (R1) Only the lifetime is lost: `call_all` reads it while the region is open.
         self.workers.set(ptr::from_ref(workers));
-        // ORDERING: Relaxed - members see it with their work.
-        self.is_supplied.store(false, Relaxed);
+        self.summons.begin();
     }
 
     #[inline]
     fn supplied(&self) {
-        // ORDERING: Release (R6) - the lines; pairs with R7.
-        self.is_supplied.store(true, Release);
+        self.summons.supplied();
     }
 
     #[inline]
@@ -349,13 +298,12 @@ impl Calls for &Recall {
 
     #[inline]
     fn end(&self, local: &Local, crowd: u32) {
-        // ORDERING: Relaxed - the join came before.
-        if !self.called.load(Relaxed).is_null() {
+        if self.summons.is_called() {
             Recall::end(self, local, crowd);
         }
     }
 
     fn forget(&self) {
-        Recall::forget(self);
+        let _members_are_the_parents = self.summons.forget();
     }
 }
