@@ -34,6 +34,7 @@ struct report report_begin(const char *kernel, const struct options *options, lo
         .iterations = iterations,
         .operations = operations,
         .begun = clock_seconds(),
+        .joins = -1,
     };
 }
 
@@ -91,6 +92,8 @@ static void print_json(const struct report *report, double total, double mops, b
     printf("],\"iterations\":%ld,\"seconds_per_iteration\":%.9g,\"mops\":", report->iterations,
            total / ((double)report->repetitions * (double)report->iterations));
     print_number(mops);
+    if (report->joins >= 0)
+        printf(",\"joins\":%.6f", report->joins);
     printf(",\"verified\":%s,\"checks\":[", verified ? "true" : "false");
     for (size_t i = 0; i < report->checks.count; i++) {
         const struct check *check = &report->checks.list[i];

@@ -30,6 +30,7 @@ struct report {
     double *seconds;      // one a repetition
     size_t repetitions, room;
     double begun, started;
+    double joins; // share of the threads' time at joins, all repetitions; below 0: not measured
 };
 
 struct report report_begin(const char *kernel, const struct options *options, long iterations,
