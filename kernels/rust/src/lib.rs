@@ -8,7 +8,7 @@
 //! 1. `clock`, `random`, `checks`, `options`, `report`: what all kernels share.
 //! 2. `parts`, `loops`: data that several threads write, cut into parts; parallel loops over them.
 //! 3. `program`: what `main` of a kernel does.
-//! 4. `cg`, `ep`, `ft`, `is`, `mg`: the kernels.
+//! 4. `bt`, `cg`, `ep`, `ft`, `is`, `mg`: the kernels.
 
 pub mod checks;
 mod clock;
@@ -19,6 +19,7 @@ pub mod program;
 mod random;
 pub mod report;
 
+pub mod bt;
 pub mod cg;
 pub mod ep;
 pub mod ft;

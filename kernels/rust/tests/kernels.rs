@@ -15,6 +15,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("is", env!("CARGO_BIN_EXE_is")),
     ("mg", env!("CARGO_BIN_EXE_mg")),
     ("ft", env!("CARGO_BIN_EXE_ft")),
+    ("bt", env!("CARGO_BIN_EXE_bt")),
 ];
 
 fn run(program: &str, threads: &str, arguments: &str) -> Output {
