@@ -2,8 +2,9 @@
 
 use std::ops::{Add, AddAssign, Mul, MulAssign, Sub, SubAssign};
 
-/// A number of each of two lines.
+/// A number of each of two lines. Aligned as vectors are, so that instructions take it from memory.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
 pub(super) struct Pair([f64; 2]);
 
 impl Pair {
