@@ -17,6 +17,31 @@ pub fn set_team_sizer(sizer: Box<dyn TeamSizer>) -> bool {
     source::install(sizer, current::ask)
 }
 
+/// Names what sizes teams where no manager is found, in the place of mask and quota: `make` is
+/// called at the program's first region, and again in each forked child. False when team sizes have
+/// a source already, or another one was named: call it before the first region. Unlike the methods
+/// of what [`set_team_sizer`] installs, these are called as they are, which costs a region some
+/// nanoseconds less.
+///
+/// # Safety
+/// - No method of what `make` makes forks a region, waits for one, or asks the engine for what its
+///   sizer says, but for [`TeamSizer::between_regions`].
+pub unsafe fn set_lone_sizer(
+    make: impl Fn() -> Box<dyn TeamSizer> + Send + Sync + 'static,
+) -> bool {
+    // SAFETY: - caller's contract.
+    unsafe { source::set_lone(Box::new(make)) }
+}
+
+/// What the engine's waiting threads have seen of other programs on their processors, since the
+/// program began: how often a thread found that it had had no processor for half a millisecond or
+/// longer (between two looks of a thread that spins; a late member that the kernel says was kept
+/// waiting; a control group that was stopped). The rules are those by which the engine's threads
+/// wait; a sizer that asks now and then has the same evidence. Cost: a load.
+pub fn absences() -> u64 {
+    program().load().notes()
+}
+
 /// Sets how the engine works; only before anything was used. False when it is too late.
 pub fn configure(config: Config) -> bool {
     program().configure(config)

@@ -91,14 +91,15 @@ pub use crate::{
 };
 
 pub use crate::facade::{
-    between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, iteration,
-    largest_team, processors, renew_threads, reserve, set_team_sizer, spin_limit, team_limit, wait,
-    wait_looking,
+    absences, between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow,
+    iteration, largest_team, processors, renew_threads, reserve, set_lone_sizer, set_team_sizer,
+    spin_limit, team_limit, wait, wait_looking,
 };
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
 pub use crate::manager::Managed;
 pub use crate::process::addresses::{AddressHasher, Addresses};
 pub use crate::program::config::{Config, Supply, Waiting};
+pub use crate::program::mask_and_quota::MaskAndQuota;
 pub use crate::program::statistics::Statistics;
 pub use crate::protocols::wait_point::WaitPoint;
 pub use crate::regions::barrier::Barrier;

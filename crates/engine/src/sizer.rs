@@ -20,6 +20,19 @@ pub enum Lease {
     Unmanaged,
 }
 
+/// What a master finds that is about to fork: see [`TeamSizer::between_regions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The calling thread, the master.
+    pub master: Tid,
+    /// Workers that it has already: a team of one more needs no new thread.
+    pub workers: usize,
+    /// Of the master and these workers, those that do not sleep.
+    pub awake: usize,
+    /// Outermost masters of the program.
+    pub masters: usize,
+}
+
 /// A source of team sizes. `limit` is read at each fork: one or two loads, no system call.
 ///
 /// A forked child goes on with the sizer that its parent was given, as fork leaves it: plain
@@ -105,6 +118,19 @@ pub trait TeamSizer: Send + Sync {
 
     /// Called now and then outside the hot path, for sources that have to look.
     fn refresh(&self) {}
+
+    /// Threads that have a processor each while they wait for each other, whatever the size of
+    /// teams: a team of more hands processors over instead of spinning. A sizer that gives teams
+    /// fewer threads than the program has processors says here how many it has.
+    fn room(&self) -> usize {
+        self.limit()
+    }
+
+    /// Called by an outermost master that is about to fork, at most once in some forks. It is
+    /// outside all regions and may run some itself, of the workers that it has: measurements that
+    /// need the team. What it forks does not lead here again. Cost of the call: nothing where no
+    /// look is due.
+    fn between_regions(&self, _moment: &Moment) {}
 
     /// False when a forked child must not touch this sizer any more: it then looks for a manager,
     /// else for mask and quota, of its own. Called in the child, before all else: the one method

@@ -17,17 +17,28 @@
 use super::LOAD;
 use super::evidence::Evidence;
 use platform::clock::Ticks;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the module head.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     evidence: Evidence,
+    /// How often there was some.
+    notes: AtomicU64,
 }
 
 impl Load {
     /// Notes that a thread just had no processor.
     pub(crate) fn note(&self) {
+        // ORDERING: Relaxed - a number on its own.
+        self.notes.fetch_add(1, Relaxed);
         self.evidence.note(Ticks::now().raw(), &LOAD);
+    }
+
+    /// How often a thread had no processor, as far as was seen.
+    pub(crate) fn notes(&self) -> u64 {
+        // ORDERING: Relaxed - as above.
+        self.notes.load(Relaxed)
     }
 
     /// True when the program's processors are used by others as well, as far as was seen lately.

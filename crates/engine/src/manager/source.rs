@@ -6,10 +6,11 @@
 //! nothing, and are called as they are.
 
 use crate::manager::Managed;
+use crate::process::panics::NoUnwinding;
 use crate::process::per_process::{PerProcess, State};
 use crate::program::mask_and_quota::MaskAndQuota;
 use crate::program::program;
-use crate::sizer::{Lease, Seal, TeamSizer};
+use crate::sizer::{Lease, Moment, Seal, TeamSizer};
 use crate::work::LARGEST;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use arena::domain::Domain;
@@ -49,6 +50,8 @@ enum Origin {
     Manager,
     /// No manager was found.
     Alone,
+    /// No manager was found, and the runtime says what sizes teams then ([`set_lone`]).
+    Lone,
 }
 
 impl Source {
@@ -137,6 +140,20 @@ impl Source {
     pub(crate) fn refresh(&self) {
         self.ask((), |sizer| sizer.refresh());
     }
+
+    /// Threads that have a processor each: see [`TeamSizer::room`].
+    #[inline]
+    fn room(&self) -> usize {
+        self.ask(1, |sizer| sizer.room()).clamp(1, LARGEST)
+    }
+
+    /// An outermost master is about to fork: see [`TeamSizer::between_regions`]. Not a question,
+    /// since it may fork.
+    pub(crate) fn between_regions(&self, moment: &Moment) {
+        let guard = NoUnwinding::enter();
+        self.sizer.between_regions(moment);
+        guard.leave();
+    }
 }
 
 /// The source that the process found or was given.
@@ -204,10 +221,29 @@ fn choose() -> &'static Source {
         {
             return Source::of_own(managed, Origin::Manager);
         }
-        Source::of_own(MaskAndQuota::of_program(), Origin::Alone)
+        match LONE.get() {
+            Some(make) => Source::new(Box::leak(make()), Origin::Lone, None),
+            None => Source::of_own(MaskAndQuota::of_program(), Origin::Alone),
+        }
     });
     publish();
     source
+}
+
+/// Makes what sizes teams where no manager is found.
+type Make = Box<dyn Fn() -> Box<dyn TeamSizer> + Send + Sync>;
+
+/// The same in all processes: children make their own.
+static LONE: Once<Make> = Once::new();
+
+/// `make` makes what sizes teams where no manager is found, in this process and in children that
+/// are forked from it. False when team sizes have a source already, or another one was named.
+///
+/// # Safety
+/// - The methods of what it makes fork no region, wait for none, and ask the engine nothing;
+///   [`TeamSizer::between_regions`] is free to.
+pub(crate) unsafe fn set_lone(make: Make) -> bool {
+    chosen().is_none() && LONE.set(make).is_ok()
 }
 
 /// Installs a sizer, with what is to be around each question to it; false when one is already in
@@ -273,7 +309,7 @@ pub(crate) fn wish() -> usize {
 #[inline]
 pub(crate) fn has_room_for(threads: usize) -> bool {
     let source = source();
-    threads <= source.limit() && (source.knows_processors() || threads <= program().processors())
+    threads <= source.room() && (source.knows_processors() || threads <= program().processors())
 }
 
 /// Changes what one master could use from `before` to `now`, and requests the sum (D6, M2).

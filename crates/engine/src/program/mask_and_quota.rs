@@ -13,7 +13,7 @@ use std::time::Duration;
 /// line of its own: threads that fork or wait read it.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct MaskAndQuota {
+pub struct MaskAndQuota {
     limit: AtomicUsize,
     looked_ns: AtomicU64,
     /// Periods in which a quota stopped us, at the last look.
@@ -40,7 +40,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl MaskAndQuota {
     /// Of this program; reads the current limits.
-    pub(crate) fn of_program() -> Self {
+    pub fn of_program() -> Self {
         let process = Process {
             mask_of_bound: || program().mask_of_bound().cloned(),
             throttled: || program().load().note(),

@@ -23,6 +23,9 @@ use platform::membarrier;
 /// Arrival words that are read at each turn: about as many misses as a processor has in flight.
 const AT_ONCE: usize = 8;
 
+/// Sleepers that are woken by one tree of wakers.
+const AT_ONE_WAKE: usize = 64;
+
 /// Waits until `has_arrived` holds for 0..`count`; a member of a team of `crowd` threads that have
 /// a processor each gets a few looks first, for which nothing is set up and after which nothing is
 /// to be cleared away. `wait_late` gets the first number for which it does not hold, and the look
@@ -143,9 +146,17 @@ pub(crate) fn wake(members: &[&'static Worker]) {
 /// Without a manager each is placed on its way up; with one they are bound already.
 #[cold]
 fn wake_sleepers(members: &[&'static Worker]) {
-    let beds: Vec<_> =
-        members.iter().filter(|worker| worker.may_sleep()).map(|worker| worker.bed()).collect();
-    sleeper::wake(&beds, WAKE);
+    let mut sleepers = members.iter().filter(|worker| worker.may_sleep());
+    // On the stack: a wake allocates nothing. A team of more goes in several trees.
+    while let Some(first) = sleepers.next() {
+        let mut beds = [first.bed(); AT_ONE_WAKE];
+        let mut count = 1;
+        for (place, worker) in beds[1..].iter_mut().zip(&mut sleepers) {
+            *place = worker.bed();
+            count += 1;
+        }
+        sleeper::wake(&beds[..count], WAKE);
+    }
 }
 
 /// What the waker of a worker does.

@@ -9,13 +9,13 @@ use platform::clock::Ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Regions between two looks at the clock for
-/// [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh), and between two at which what regions
-/// inside wanted is forgotten.
+/// The most regions between two looks at the clock for
+/// [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh), and those between two at which what
+/// regions inside wanted is forgotten.
 pub(super) const FORKS_PER_LOOK: u32 = 16;
 
-/// Time between two such looks where forks get less than they could use, whatever their number, in
-/// us.
+/// Time between two such looks where forks get less than they could use, whatever their number, and
+/// the time that elsewhere as many forks take as come between two looks, in us.
 const LOOK_US: u64 = 5_000;
 
 /// All that the program has, of [`Claim::spare`].
@@ -40,6 +40,13 @@ pub(crate) struct Claim {
     pub(super) region: Cell<usize>,
     /// Regions forked, to look at mask and quota now and then.
     pub(super) forks: Cell<u32>,
+    /// The number of the fork that looks next, and when the last one did that came to its turn.
+    pub(super) look_at: Cell<u32>,
+    paced: Cell<Option<Ticks>>,
+    /// The number of that fork.
+    counted: Cell<u32>,
+    /// The thread is between regions by its sizer's call: what it forks looks at nothing.
+    is_between: Cell<bool>,
     /// When a fork that got less than it could use looked last.
     looked: Cell<Option<Ticks>>,
     pub(crate) stint: Stint,
@@ -56,6 +63,10 @@ impl Default for Claim {
             inside: Cell::new(0),
             region: Cell::new(0),
             forks: Cell::new(0),
+            look_at: Cell::new(1),
+            paced: Cell::new(None),
+            counted: Cell::new(0),
+            is_between: Cell::new(false),
             looked: Cell::new(None),
             stint: Stint::default(),
         }
@@ -109,6 +120,24 @@ impl Claim {
         shares.take(share, wanted, limit)
     }
 
+    /// A look was due at fork `forks`: sets when the next one is. Regions of microseconds are
+    /// counted, so that the clock is not read for each; those of milliseconds look each time.
+    pub(super) fn pace(&self, forks: u32) {
+        let now = Ticks::now();
+        let passed = self.paced.replace(Some(now)).map(|last| now.since(last));
+        let counted = self.counted.replace(forks);
+        let next = until_look(passed, forks.wrapping_sub(counted), Ticks::about_us(LOOK_US));
+        self.look_at.set(forks.wrapping_add(next));
+    }
+
+    /// Calls `body` unless it is being called by this thread already.
+    pub(super) fn between(&self, body: impl FnOnce()) {
+        if !self.is_between.replace(true) {
+            body();
+            self.is_between.set(false);
+        }
+    }
+
     /// The limit where it was too small: read again, if the last reading was some time ago. A
     /// program may have minutes between two looks if its regions take seconds.
     #[cold]
@@ -128,6 +157,34 @@ impl Claim {
             source::want(self.wanted.take(), 0);
             if let Some(share) = self.share.take() {
                 program().masters().dismiss(&share);
+            }
+        }
+    }
+}
+
+/// How many forks until the next look, when the last `forks` took `passed` ticks, and looks are to
+/// be `interval` apart. `None`: there was no look before.
+fn until_look(passed: Option<u64>, forks: u32, interval: u64) -> u32 {
+    let Some(passed) = passed else { return 1 };
+    let each = (passed / u64::from(forks.max(1))).max(1);
+    // At most 16.
+    (interval / each).clamp(1, u64::from(FORKS_PER_LOOK)) as u32
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fast_forks_are_counted_and_slow_ones_look_each_time() {
+        assert_eq!(until_look(None, 1, 5000), 1);
+        assert_eq!(until_look(Some(16), 16, 5000), FORKS_PER_LOOK);
+        assert_eq!(until_look(Some(16_000), 16, 5000), 5);
+        assert_eq!(until_look(Some(40_000), 1, 5000), 1);
+        assert_eq!(until_look(Some(0), 0, 5000), FORKS_PER_LOOK);
+        for passed in [1, 100, 10_000, u64::MAX] {
+            for forks in [0, 1, 7, u32::MAX] {
+                assert!((1..=16).contains(&until_look(Some(passed), forks, 5000)));
             }
         }
     }

@@ -6,6 +6,7 @@ use super::group::UNKNOWN;
 use super::state::Local;
 use crate::manager::source::{self, source};
 use crate::program::program;
+use crate::sizer::Moment;
 
 impl Local {
     /// Says which region the thread forks next.
@@ -21,8 +22,8 @@ impl Local {
         let claim = &self.claim;
         let forks = claim.forks.get().wrapping_add(1);
         claim.forks.set(forks);
-        if forks.is_multiple_of(FORKS_PER_LOOK) {
-            source().refresh();
+        if forks == claim.look_at.get() {
+            self.look(forks);
         }
         if !self.is_outermost() {
             self.note_wanted(wanted);
@@ -52,6 +53,27 @@ impl Local {
         let taken = claim.take(total.min(most), limit);
         self.set_spare(taken.saturating_sub(wanted));
         taken.min(wanted).max(1)
+    }
+
+    /// Looks at what changes beside the program's forks; an outermost master also gives its sizer
+    /// the time to measure.
+    #[cold]
+    fn look(&self, forks: u32) {
+        self.claim.pace(forks);
+        source().refresh();
+        if self.is_outside_regions() {
+            self.claim.between(|| source().between_regions(&self.moment()));
+        }
+    }
+
+    /// What an outermost master finds before a fork.
+    fn moment(&self) -> Moment {
+        let (workers, awake) = self.with_group(|group| {
+            let awake = group.members.iter().filter(|worker| !worker.may_sleep()).count();
+            (group.members.len(), awake + 1)
+        });
+        let masters = program().masters().count();
+        Moment { master: self.tid(), workers, awake, masters }
     }
 
     /// What the lender around may ask for, where this thread's next region inside could use

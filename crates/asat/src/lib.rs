@@ -1,0 +1,71 @@
+//! A program alone finds out how many threads the machine can really run: no manager, no privilege,
+//! and beside programs that know nothing of it (automatic self-allocating threads).
+//!
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules, from the bottom up
+//! 1. `controller`, `judgement`, `timetable`, `statistics`: arithmetic, without a clock.
+//! 2. `settings`: what may be set.
+//! 3. `meeting`, `witness`: what measures: the timed barrier, and passive evidence.
+//! 4. `sizer`: the source of team sizes.
+
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+// Files are read aside: `platform::file`.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+mod controller;
+mod judgement;
+mod meeting;
+mod settings;
+mod sizer;
+mod statistics;
+mod timetable;
+mod witness;
+
+pub use crate::controller::{Controller, Counts, Rules, Step, Verdict};
+pub use crate::judgement::{Sample, Share};
+pub use crate::meeting::{Meeting, Passage, Plan};
+pub use crate::settings::{Evidence, Settings, VARIABLES};
+pub use crate::sizer::Asat;
+pub use crate::statistics::Statistics;
+
+use crate::sizer::Observer;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Release},
+};
+
+/// Of the sizer that was made last in this process.
+static OBSERVER: AtomicPtr<Observer> = AtomicPtr::new(ptr::null_mut());
+
+/// Makes team sizes follow the machine where no manager is found; in forked children, too. False
+/// when team sizes have a source already: call it before the first region.
+///
+/// ```
+/// assert!(asat::install(asat::Settings::default()));
+/// assert!(engine::team_limit() >= 1);
+/// assert_eq!(asat::statistics().map(|statistics| statistics.dropped), Some(0));
+/// ```
+pub fn install(settings: Settings) -> bool {
+    // SAFETY: - the methods of `Asat` but `between_regions` read and write their own state, and ask
+    //           the engine for nothing.
+    unsafe {
+        engine::set_lone_sizer(move || {
+            let asat = Asat::new(settings.clone());
+            // Leaked: one for each process, and any thread may read it at any time.
+            let observer = Box::into_raw(Box::new(asat.observer()));
+            // ORDERING: Release - pairs with the Acquire of `statistics`.
+            OBSERVER.store(observer, Release);
+            Box::new(asat)
+        })
+    }
+}
+
+/// What was evaluated so far; `None` where [`install`] was not called, a manager is followed, or no
+/// region ran yet.
+pub fn statistics() -> Option<Statistics> {
+    // ORDERING: Acquire - pairs with the Release of `install`.
+    // SAFETY: - null, or leaked there.
+    unsafe { OBSERVER.load(Acquire).as_ref() }.map(Observer::statistics)
+}

@@ -1,0 +1,299 @@
+//! What a program or its user may set: triggers, times, options; and the variables of the
+//! environment.
+
+use crate::controller::{Counts, Rules};
+use std::time::Duration;
+
+/// The published algorithm's interval.
+const PUBLISHED_INTERVAL: Duration = Duration::from_secs(1);
+/// That of the default, whose evidence costs little.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// A passage that is longer is bad.
+const BAD_TIME: Duration = Duration::from_millis(1);
+/// Longer than two time slices of this kernel (2.8 ms each, up to the next tick).
+const WATCH: Duration = Duration::from_millis(9);
+/// Bad and good evaluations that lead to a change. The paper names no numbers.
+const TRIGGERS: (u32, u32) = (1, 3);
+
+/// What tells good from bad.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evidence {
+    /// The timed barrier of the paper, at each evaluation.
+    Barrier,
+    /// What the kernel and the engine's waits tell anyway; a team is kept busy for a test only where
+    /// that is missing, and before a thread is added.
+    #[default]
+    Passive,
+}
+
+/// How a program adapts. [`Settings::default`] is what today's kernels need; [`Settings::paper`]
+/// and [`Settings::reset`] are the published algorithm.
+///
+/// ```
+/// use asat::Settings;
+/// use std::time::Duration;
+///
+/// let settings = Settings::reset().eval_interval(Duration::from_millis(500)).max(8);
+/// assert!(settings != Settings::reset());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Settings {
+    pub(crate) rules: Rules,
+    pub(crate) evidence: Evidence,
+    pub(crate) interval: Duration,
+    pub(crate) bad_time: Duration,
+    pub(crate) watch: Duration,
+    pub(crate) most: Option<usize>,
+    pub(crate) early_stop: bool,
+    pub(crate) jitter: Option<u64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (bad_trigger, good_trigger) = TRIGGERS;
+        Self {
+            rules: Rules { counts: Counts::Reset, bad_trigger, good_trigger, several: true },
+            evidence: Evidence::Passive,
+            interval: INTERVAL,
+            bad_time: BAD_TIME,
+            watch: WATCH,
+            most: None,
+            early_stop: true,
+            // Each process has another one; a program that wants a certain one says so.
+            jitter: Some(u64::from(std::process::id())),
+        }
+    }
+}
+
+impl Settings {
+    /// The published algorithm, whose counts stay as they are after a change, without options.
+    pub fn paper() -> Self {
+        Self::published(Counts::Kept)
+    }
+
+    /// The same with counts that begin anew after each change.
+    pub fn reset() -> Self {
+        Self::published(Counts::Reset)
+    }
+
+    fn published(counts: Counts) -> Self {
+        let default = Self::default();
+        Self {
+            rules: Rules { counts, several: false, ..default.rules },
+            evidence: Evidence::Barrier,
+            interval: PUBLISHED_INTERVAL,
+            early_stop: false,
+            jitter: None,
+            ..default
+        }
+    }
+
+    /// The time between two evaluations: 1 s as published, 50 ms by default.
+    pub fn eval_interval(self, interval: Duration) -> Self {
+        Self { interval, ..self }
+    }
+
+    /// What is longer is bad: 1 ms.
+    pub fn bad_time(self, bad_time: Duration) -> Self {
+        Self { bad_time, ..self }
+    }
+
+    /// Bad evaluations in sequence that take a thread: 1.
+    pub fn bad_trigger(mut self, bad_trigger: u32) -> Self {
+        self.rules.bad_trigger = bad_trigger;
+        self
+    }
+
+    /// Good evaluations in sequence after which one thread more is tested: 3.
+    pub fn good_trigger(mut self, good_trigger: u32) -> Self {
+        self.rules.good_trigger = good_trigger;
+        self
+    }
+
+    /// The most threads; never more than processors of mask and quota.
+    pub fn max(self, most: usize) -> Self {
+        Self { most: Some(most), ..self }
+    }
+
+    /// Several threads are dropped at once where several were missing, at most half of them.
+    pub fn several(mut self, several: bool) -> Self {
+        self.rules.several = several;
+        self
+    }
+
+    /// A test ends as soon as it is bad.
+    pub fn early_stop(self, early_stop: bool) -> Self {
+        Self { early_stop, ..self }
+    }
+
+    /// Intervals differ by up to a quarter, as a sequence says that `seed` begins; `None`: they are
+    /// equal.
+    pub fn jitter(self, seed: Option<u64>) -> Self {
+        Self { jitter: seed, ..self }
+    }
+
+    /// These settings as the variables change them that `get` knows: `ASAT_VARIANT` (default, paper
+    /// or reset, from which the others depart), `ASAT_EVAL_TIME`, `ASAT_BAD_TIME`, `ASAT_BAD_TRIG`,
+    /// `ASAT_GOOD_TRIG`, `ASAT_MAX`, `ASAT_OPTIONS`. The second value has a line for each wrong one,
+    /// which then changes nothing.
+    pub fn from_environment(get: &dyn Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
+        let mut reader = Reader { get, complaints: Vec::new() };
+        let r = &mut reader;
+        let mut own = r
+            .read("ASAT_VARIANT", "default, paper or reset", |text| match text {
+                "default" => Some(Self::default()),
+                "paper" => Some(Self::paper()),
+                "reset" => Some(Self::reset()),
+                _ => None,
+            })
+            .unwrap_or_default();
+        const TIME: &str =
+            "a time above 0 of at most an hour, in seconds or with a unit: 0.5, 50ms, 800us";
+        const COUNT: &str = "a number from 1 to 1000000";
+        let count =
+            |text: &str| text.parse::<u32>().ok().filter(|count| (1..=1_000_000).contains(count));
+        own.interval = r.read("ASAT_EVAL_TIME", TIME, time).unwrap_or(own.interval);
+        own.bad_time = r.read("ASAT_BAD_TIME", TIME, time).unwrap_or(own.bad_time);
+        let rules = &mut own.rules;
+        rules.bad_trigger = r.read("ASAT_BAD_TRIG", COUNT, count).unwrap_or(rules.bad_trigger);
+        rules.good_trigger = r.read("ASAT_GOOD_TRIG", COUNT, count).unwrap_or(rules.good_trigger);
+        own.most = r.read("ASAT_MAX", COUNT, count).map(|most| most as usize).or(own.most);
+        const OPTIONS: &str =
+            "a list of several, early, jitter, each with no- before it to switch it off";
+        let options = r.read("ASAT_OPTIONS", OPTIONS, |text| {
+            text.split(',').try_fold(own.clone(), |own, option| own.with_option(option.trim()))
+        });
+        (options.unwrap_or(own), reader.complaints)
+    }
+
+    fn with_option(self, option: &str) -> Option<Self> {
+        let (name, is_on) = match option.strip_prefix("no-") {
+            Some(name) => (name, false),
+            None => (option, true),
+        };
+        match name {
+            "several" => Some(self.several(is_on)),
+            "early" => Some(self.early_stop(is_on)),
+            "jitter" => Some(self.jitter(is_on.then(|| u64::from(std::process::id())))),
+            _ => None,
+        }
+    }
+}
+
+/// The variables that [`Settings::from_environment`] reads, for lists of them.
+pub const VARIABLES: [&str; 7] = [
+    "ASAT_VARIANT",
+    "ASAT_EVAL_TIME",
+    "ASAT_BAD_TIME",
+    "ASAT_BAD_TRIG",
+    "ASAT_GOOD_TRIG",
+    "ASAT_MAX",
+    "ASAT_OPTIONS",
+];
+
+/// Reads variables and collects the complaints.
+struct Reader<'a> {
+    get: &'a dyn Fn(&str) -> Option<String>,
+    complaints: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn read<T>(
+        &mut self,
+        name: &str,
+        wanted: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = (self.get)(name)?;
+        let value = parse(&text.trim().to_ascii_lowercase());
+        if value.is_none() {
+            self.complaints.push(format!(
+                "Invalid value for environment variable {name}: \"{}\" (must be {wanted}); it is ignored",
+                text.escape_default()
+            ));
+        }
+        value
+    }
+}
+
+/// `1`, `0.5`, `1s`, `50ms`, `800us`.
+fn time(text: &str) -> Option<Duration> {
+    let units = [("ms", 1e-3), ("us", 1e-6), ("s", 1.0), ("", 1.0)];
+    let (number, unit) =
+        units.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, *size)))?;
+    let number = number.trim();
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    let seconds = number.parse::<f64>().ok()? * unit;
+    (1e-6..=3600.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {
+        Settings::from_environment(&|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn an_empty_environment_changes_nothing() {
+        assert_eq!(read(&[]), (Settings::default(), vec![]));
+    }
+
+    #[test]
+    fn each_variable_changes_what_its_name_says_from_the_variant_on() {
+        let (settings, complaints) = read(&[
+            ("ASAT_VARIANT", " Paper "),
+            ("ASAT_EVAL_TIME", "0.25"),
+            ("ASAT_BAD_TIME", " 800 us "),
+            ("ASAT_BAD_TRIG", "2"),
+            ("ASAT_GOOD_TRIG", "5"),
+            ("ASAT_MAX", "3"),
+            ("ASAT_OPTIONS", "early, several"),
+        ]);
+        assert_eq!(complaints, Vec::<String>::new());
+        let expected = Settings::paper()
+            .eval_interval(Duration::from_millis(250))
+            .bad_time(Duration::from_micros(800))
+            .bad_trigger(2)
+            .good_trigger(5)
+            .max(3)
+            .early_stop(true)
+            .several(true);
+        assert_eq!(settings, expected);
+        assert_eq!(read(&[("ASAT_OPTIONS", "no-jitter")]).0, Settings::default().jitter(None));
+    }
+
+    #[test]
+    fn garbage_brings_one_line_that_names_it_and_changes_nothing() {
+        for (name, value) in [
+            ("ASAT_VARIANT", "papers"),
+            ("ASAT_EVAL_TIME", "soon"),
+            ("ASAT_EVAL_TIME", "0"),
+            ("ASAT_EVAL_TIME", "-1"),
+            ("ASAT_EVAL_TIME", ""),
+            ("ASAT_EVAL_TIME", "1e3"),
+            ("ASAT_EVAL_TIME", "inf"),
+            ("ASAT_EVAL_TIME", "3601"),
+            ("ASAT_BAD_TIME", "1 m"),
+            ("ASAT_BAD_TIME", "nan"),
+            ("ASAT_BAD_TRIG", "0"),
+            ("ASAT_GOOD_TRIG", "1.5"),
+            ("ASAT_GOOD_TRIG", "99999999999999"),
+            ("ASAT_MAX", "all"),
+            ("ASAT_OPTIONS", "early,late"),
+            ("ASAT_OPTIONS", ""),
+        ] {
+            let (settings, complaints) = read(&[(name, value)]);
+            assert_eq!(complaints.len(), 1, "{name}={value}");
+            assert!(complaints[0].contains(&format!("{name}: \"{value}\"")), "{complaints:?}");
+            assert_eq!(settings, Settings::default(), "{name}={value}");
+            assert!(VARIABLES.contains(&name));
+        }
+    }
+}

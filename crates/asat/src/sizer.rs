@@ -1,0 +1,321 @@
+//! The source of team sizes: when it evaluates, by what evidence, and what follows.
+//!
+//! # Protocol
+//! 1. The engine calls [`TeamSizer::between_regions`] before a fork of an outermost master, once in
+//!    at most 16 forks and at least every few milliseconds of forks. Where no evaluation is due the
+//!    call reads the tick counter and compares.
+//! 2. One master at a time evaluates; another one that comes meanwhile forks.
+//! 3. The evidence goes to the [`Controller`], and its number of threads is the limit from the next
+//!    fork on.
+//!
+//! Tests, which keep the team busy, are held by a master that is the only one, with workers that it
+//! has already; their cost is bounded ([`Budget`]). Where there are other masters, whose regions
+//! would make each test bad, or a worker is missing, a thread is added without a test: the next
+//! evaluation judges it.
+//!
+//! A dip that fails costs a few milliseconds, so by default it is tried [`DIP_INTERVAL`] after the
+//! last one; sooner where the kernel's count of runnable threads has room for one more, which says
+//! within one interval that another program has ended.
+//!
+//! # Papers
+//! P3. What is added beside it is told at each option of [`Settings`].
+
+use crate::controller::{Controller, Step, Verdict};
+use crate::meeting::{Meeting, Passage, Plan};
+use crate::settings::{Evidence, Settings};
+use crate::statistics::Statistics;
+use crate::timetable::{Budget, Pulse};
+use crate::witness::{Roster, Witness};
+use engine::sizer::Moment;
+use engine::{MaskAndQuota, TeamSizer};
+use platform::affinity::Tid;
+use platform::clock::{Ticks, monotonic_ns};
+use platform::load;
+use platform::lock::Mutex;
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// The time between two dips of the default version, where nothing speaks for an earlier one.
+const DIP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After a bad dip the count of runnable threads is not believed for so long, twice as long after
+/// each further one.
+const DISBELIEF: u64 = 200_000_000;
+
+/// A team whose size follows what the machine can run. On lines of its own: threads that fork or
+/// wait read it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Asat {
+    limit: AtomicUsize,
+    /// Ticks before which no evaluation is due.
+    due: AtomicU64,
+    available: MaskAndQuota,
+    settings: Settings,
+    roster: Roster,
+    judge: Arc<Mutex<Judge>>,
+}
+
+impl Asat {
+    /// Begins with as many threads as mask, quota and `settings` allow.
+    pub fn new(settings: Settings) -> Self {
+        let available = MaskAndQuota::of_program();
+        let most = most(&settings, &available);
+        let now = monotonic_ns();
+        let mut pulse = Pulse::new(nanoseconds(settings.interval), settings.jitter);
+        let first = pulse.next();
+        let mut meeting = Meeting::default();
+        meeting.make_room(most);
+        let seed = settings.jitter.map(|seed| seed.wrapping_add(1));
+        let judge = Judge {
+            controller: Controller::new(settings.rules, most, most),
+            pulse,
+            dips: Pulse::new(nanoseconds(DIP_INTERVAL), seed),
+            dip_due: now,
+            disbelieved_until: now,
+            disbelief: DISBELIEF,
+            budget: Budget::new(now),
+            witness: Witness::new(now, engine::absences()),
+            meeting,
+            statistics: Statistics { threads: most, most, ..Statistics::default() },
+        };
+        Self {
+            limit: AtomicUsize::new(most),
+            due: AtomicU64::new(Ticks::now().raw().saturating_add(ticks(first))),
+            available,
+            settings,
+            roster: Roster::new(),
+            judge: Arc::new(Mutex::new(judge)),
+        }
+    }
+
+    /// What it did so far, from any thread.
+    pub(crate) fn observer(&self) -> Observer {
+        Observer(Arc::clone(&self.judge))
+    }
+
+    /// An evaluation, by a master that has nothing else to do now. True when the limit changed.
+    fn evaluate(&self, judge: &mut Judge, moment: &Moment) -> bool {
+        let most = most(&self.settings, &self.available);
+        if most != judge.controller.most() {
+            judge.controller.set_most(most);
+            judge.meeting.make_room(most);
+        }
+        let before = judge.controller.threads();
+        match judge.verdict(self, moment) {
+            Some(verdict) => judge.follow(self, verdict, moment),
+            None => judge.statistics.blind += 1,
+        }
+        let threads = judge.controller.threads();
+        (judge.statistics.threads, judge.statistics.most) = (threads, most);
+        // ORDERING: Relaxed - a number on its own.
+        self.limit.store(threads, Relaxed);
+        threads != before
+    }
+}
+
+/// What reads the statistics of a sizer that the engine owns.
+#[derive(Debug)]
+pub(crate) struct Observer(Arc<Mutex<Judge>>);
+
+impl Observer {
+    pub(crate) fn statistics(&self) -> Statistics {
+        // Nothing of it is half done where a thread panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).statistics
+    }
+}
+
+impl TeamSizer for Asat {
+    #[inline]
+    fn limit(&self) -> usize {
+        // ORDERING: Relaxed - a number on its own.
+        self.limit.load(Relaxed)
+    }
+
+    fn room(&self) -> usize {
+        self.available.limit()
+    }
+
+    fn enlist(&self, index: usize, tid: Tid) {
+        self.roster.enlist(index, tid);
+    }
+
+    fn refresh(&self) {
+        self.available.refresh();
+        // A mask that became smaller counts at once; what the controller makes of it comes with the
+        // next evaluation.
+        let most = most(&self.settings, &self.available);
+        // ORDERING: Relaxed - as above.
+        self.limit.fetch_min(most, Relaxed);
+    }
+
+    fn between_regions(&self, moment: &Moment) {
+        // ORDERING: Acquire - pairs with the Release below, though the lock orders what follows.
+        if Ticks::now().raw() < self.due.load(Acquire) {
+            return;
+        }
+        let mut judge = match self.judge.try_lock() {
+            Ok(judge) => judge,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        self.evaluate(&mut judge, moment);
+        let next = ticks(judge.pulse.next());
+        // ORDERING: Release - see above.
+        self.due.store(Ticks::now().raw().saturating_add(next), Release);
+    }
+
+    /// Its workers are the parent's.
+    fn survives_fork(&self) -> bool {
+        false
+    }
+}
+
+/// What evaluations go by.
+#[derive(Debug)]
+struct Judge {
+    controller: Controller,
+    pulse: Pulse,
+    /// When the next dip is due that nothing speaks for, and the time between two.
+    dips: Pulse,
+    dip_due: u64,
+    /// The count of runnable threads is believed from then on.
+    disbelieved_until: u64,
+    disbelief: u64,
+    budget: Budget,
+    witness: Witness,
+    meeting: Meeting,
+    statistics: Statistics,
+}
+
+impl Judge {
+    /// What is seen of the threads that there are; `None`: nothing.
+    fn verdict(&mut self, asat: &Asat, moment: &Moment) -> Option<Verdict> {
+        let threads = self.controller.threads();
+        match asat.settings.evidence {
+            Evidence::Barrier if threads == 1 => Some(Verdict::Good),
+            Evidence::Barrier => self.test(threads, &asat.plan(), moment),
+            Evidence::Passive => {
+                let now = monotonic_ns();
+                let team = (moment.master, threads);
+                let sample = self.witness.look(&asat.roster, team, now, engine::absences());
+                match sample.missing() {
+                    Some(missing) => Some(verdict_of(missing)),
+                    // No number at all: the kernel does not count. A team that only slept needs no
+                    // test.
+                    None if sample.shares.is_empty() && threads > 1 => {
+                        self.test(threads, &asat.plan(), moment)
+                    }
+                    None => None,
+                }
+            }
+        }
+    }
+
+    /// Does what follows from `verdict`.
+    fn follow(&mut self, asat: &Asat, verdict: Verdict, moment: &Moment) {
+        self.statistics.evaluations += 1;
+        self.statistics.bad += u64::from(verdict != Verdict::Good);
+        match self.controller.evaluate(verdict) {
+            Step::Stay => {}
+            Step::Drop(fewer) => self.statistics.dropped += fewer as u64,
+            Step::Dip(threads) => self.dip(asat, threads, moment),
+        }
+    }
+
+    /// A test with one thread more, if it is time for one.
+    fn dip(&mut self, asat: &Asat, threads: usize, moment: &Moment) {
+        let now = monotonic_ns();
+        let is_passive = asat.settings.evidence == Evidence::Passive;
+        if is_passive && now < self.dip_due && !self.has_room(asat, threads, moment, now) {
+            return;
+        }
+        let verdict = if can_test(threads, moment) {
+            let Some(verdict) = self.test(threads, &asat.plan(), moment) else { return };
+            self.statistics.dips += 1;
+            self.statistics.bad_dips += u64::from(verdict != Verdict::Good);
+            verdict
+        } else {
+            Verdict::Good
+        };
+        self.dip_due = now.saturating_add(self.dips.next());
+        match verdict {
+            Verdict::Good => {
+                self.statistics.added += 1;
+                self.disbelief = DISBELIEF;
+            }
+            Verdict::Bad { .. } => {
+                self.disbelieved_until = now.saturating_add(self.disbelief);
+                self.disbelief = (self.disbelief * 2).min(nanoseconds(DIP_INTERVAL));
+            }
+        }
+        self.controller.dipped(verdict);
+    }
+
+    /// True when the machine runs so few threads that one more of the program has a processor.
+    fn has_room(&self, asat: &Asat, threads: usize, moment: &Moment, now: u64) -> bool {
+        if now < self.disbelieved_until {
+            return false;
+        }
+        load::runnable().is_some_and(|all| {
+            let others = (all as usize).saturating_sub(moment.awake);
+            others + threads <= asat.available.limit()
+        })
+    }
+
+    /// Keeps a team of `threads` busy for a moment; `None` where that cannot be, or has cost enough.
+    fn test(&mut self, threads: usize, plan: &Plan, moment: &Moment) -> Option<Verdict> {
+        let most = plan.watch + plan.bad_time;
+        if !can_test(threads, moment) || !self.budget.allows(monotonic_ns(), nanoseconds(most)) {
+            return None;
+        }
+        let passage = self.meeting.hold(threads, plan)?;
+        let Passage { time, missing, cost } = passage;
+        self.budget.spend(nanoseconds(cost));
+        let statistics = &mut self.statistics;
+        statistics.tests += 1;
+        statistics.tested += cost;
+        statistics.longest = statistics.longest.max(time);
+        Some(verdict_of(missing))
+    }
+}
+
+impl Asat {
+    /// How its tests go.
+    fn plan(&self) -> Plan {
+        let Settings { bad_time, early_stop, .. } = self.settings;
+        let watch = match self.settings.evidence {
+            Evidence::Barrier => Duration::ZERO,
+            Evidence::Passive => self.settings.watch,
+        };
+        Plan { bad_time, watch, early_stop }
+    }
+}
+
+/// True when the calling master may keep a team of `threads` busy: it has the workers, and no other
+/// master's regions are in the way.
+fn can_test(threads: usize, moment: &Moment) -> bool {
+    moment.masters <= 1 && threads <= moment.workers + 1
+}
+
+fn verdict_of(missing: usize) -> Verdict {
+    if missing == 0 { Verdict::Good } else { Verdict::Bad { missing } }
+}
+
+/// The most threads that a team may have now.
+fn most(settings: &Settings, available: &MaskAndQuota) -> usize {
+    available.limit().min(settings.most.unwrap_or(usize::MAX)).max(1)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds in ticks.
+fn ticks(ns: u64) -> u64 {
+    Ticks::from_us(ns / 1000)
+}
