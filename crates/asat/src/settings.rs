@@ -167,6 +167,30 @@ impl Settings {
         (options.unwrap_or(own), reader.complaints)
     }
 
+    /// Each variable with the value that leads to these settings; `max` without one is empty.
+    pub fn shown(&self) -> [(&'static str, String); 7] {
+        let variant = match (self.evidence, self.rules.counts) {
+            (Evidence::Passive, _) => "default",
+            (Evidence::Barrier, Counts::Kept) => "paper",
+            (Evidence::Barrier, Counts::Reset) => "reset",
+        };
+        let option = |name: &str, is_on: bool| format!("{}{name}", if is_on { "" } else { "no-" });
+        let options = [
+            option("several", self.rules.several),
+            option("early", self.early_stop),
+            option("jitter", self.jitter.is_some()),
+        ];
+        [
+            ("ASAT_VARIANT", variant.to_owned()),
+            ("ASAT_EVAL_TIME", shown(self.interval)),
+            ("ASAT_BAD_TIME", shown(self.bad_time)),
+            ("ASAT_BAD_TRIG", self.rules.bad_trigger.to_string()),
+            ("ASAT_GOOD_TRIG", self.rules.good_trigger.to_string()),
+            ("ASAT_MAX", self.most.map_or_else(String::new, |most| most.to_string())),
+            ("ASAT_OPTIONS", options.join(",")),
+        ]
+    }
+
     fn with_option(self, option: &str) -> Option<Self> {
         let (name, is_on) = match option.strip_prefix("no-") {
             Some(name) => (name, false),
@@ -230,9 +254,32 @@ fn time(text: &str) -> Option<Duration> {
     (1e-6..=3600.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
+/// A time as the variables take it.
+fn shown(time: Duration) -> String {
+    let us = time.as_micros();
+    if us.is_multiple_of(1000) { format!("{}ms", us / 1000) } else { format!("{us}us") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shown_leads_to_the_same_settings() {
+        for settings in [
+            Settings::default().bad_time(Duration::from_micros(700)).several(false),
+            Settings::paper().max(3).eval_interval(Duration::from_millis(1500)),
+            Settings::reset().early_stop(true).bad_trigger(4).good_trigger(7),
+        ] {
+            let shown = settings.shown();
+            assert_eq!(shown.each_ref().map(|(name, _)| *name), VARIABLES);
+            let get = |name: &str| {
+                let (_, value) = shown.iter().find(|(key, _)| *key == name)?;
+                (!value.is_empty()).then(|| value.clone())
+            };
+            assert_eq!(Settings::from_environment(&get), (settings, vec![]));
+        }
+    }
 
     fn read(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {
         Settings::from_environment(&|name| {

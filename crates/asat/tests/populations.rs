@@ -85,8 +85,8 @@ fn verdict_of(missing: usize) -> Verdict {
 /// What came of a population: threads of all programs on average, for each processor that the
 /// strangers leave; and the mean threads of each program.
 fn settle(machine: &mut Machine) -> (f64, Vec<f64>) {
-    const WARM: u32 = 400;
-    const ROUNDS: u32 = 2000;
+    const WARM: u32 = 150;
+    const ROUNDS: u32 = 250;
     (0..WARM).for_each(|_| machine.evaluate());
     let mut sums = vec![0_usize; machine.programs.len()];
     for _ in 0..ROUNDS {

@@ -9,13 +9,14 @@ mod icvs;
 mod parse;
 mod places;
 
-pub(crate) use choice::{Adapt, Bind, DisplayEnv, Offload};
+pub(crate) use choice::{Adapt, Bind, DisplayEnv, Offload, Sizer};
 pub(crate) use environment::ALLOCATORS;
 pub(crate) use icvs::{Icvs, NO_LIMIT, SUPPORTED_LEVELS};
 
 use crate::process::copies::Host;
 use crate::process::message;
 use engine::Config;
+use engine::sizer::Fixed;
 use environment::Environment;
 use fence::Fence;
 use platform::lock::Once;
@@ -50,12 +51,25 @@ pub(crate) fn settings() -> &'static Settings {
             stack_size: environment.stack_size,
             bind: environment.binds(),
             // A copy without an engine of its own looks for no manager.
-            adapt: environment.adapt != Adapt::Off && matches!(host, Host::Own),
+            adapt: environment.follows_manager() && matches!(host, Host::Own),
             library: "libgomp",
             ..Config::default()
         });
+        if matches!(host, Host::Own) {
+            choose_sizer(&environment);
+        }
         Settings { environment, fence, host }
     })
+}
+
+/// Names what sizes the teams of this copy's engine. A program that linked the library and forked a
+/// region by the engine's own functions before has one already.
+fn choose_sizer(environment: &Environment) {
+    if environment.follows_itself() {
+        asat::install(environment.asat.clone());
+    } else if environment.sizer == Sizer::Fixed {
+        engine::set_team_sizer(Box::new(Fixed::new(engine::processors())));
+    }
 }
 
 impl Settings {
@@ -88,10 +102,10 @@ impl Settings {
             default_device: i32::try_from(env.default_device).unwrap_or(i32::MAX),
             allocator: env.allocator,
             // D4: under a manager teams of default size follow the grant, unless the user said
-            //     otherwise.
-            dynamic: env
-                .dynamic
-                .unwrap_or_else(|| env.adapt != Adapt::Off && self.host.is_managed()),
+            //     otherwise; a program that was told to find out by itself does what it finds.
+            dynamic: env.dynamic.unwrap_or_else(|| {
+                env.follows_itself() || (env.follows_manager() && self.host.is_managed())
+            }),
             bind,
         }
     }

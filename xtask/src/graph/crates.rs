@@ -34,8 +34,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "nanothreads",
-        may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads-engine"],
-        reason: "the safe library stands on the engine; its tests speak the manager's protocol",
+        may_use: &[
+            "nanothreads-platform",
+            "nanothreads-arena",
+            "nanothreads-engine",
+            "nanothreads-asat",
+        ],
+        reason: "the safe library stands on the engine, and may size teams by asat; its tests speak the manager's protocol",
     },
     Rule {
         package: "nanothreads-orx",

@@ -194,15 +194,18 @@ fn standard_rows() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn our_rows() -> [(&'static str, String); 5] {
+fn our_rows() -> Vec<(&'static str, String)> {
     let env = &settings().environment;
-    [
+    let mut rows = vec![
         ("GOMP_CPU_AFFINITY", env.cpu_affinity.clone().unwrap_or_default()),
         ("GOMP_STACKSIZE", env.stack_size.unwrap_or(0).to_string()),
         ("GOMP_SPINCOUNT", env.spin_count.map_or_else(String::new, |count| count.to_string())),
         ("NANOS_ADAPT", format!("{:?}", env.adapt).to_ascii_lowercase()),
         ("NANOS_CPUMGR", std::env::var("NANOS_CPUMGR").unwrap_or_default()),
-    ]
+        ("NANOS_SIZER", format!("{:?}", env.sizer).to_ascii_lowercase()),
+    ];
+    rows.extend(env.asat.shown());
+    rows
 }
 
 fn truth(on: bool) -> String {

@@ -41,6 +41,20 @@ pub(crate) enum Adapt {
     All,
 }
 
+/// What teams follow that may adapt (`NANOS_SIZER`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sizer {
+    /// A manager if there is one; else, where `OMP_DYNAMIC` is true, what the program finds out by
+    /// itself.
+    Auto,
+    /// A manager if there is one, else nothing but mask and quota.
+    Manager,
+    /// What the program finds out by itself; no manager is looked for.
+    Asat,
+    /// Nothing: as many threads as the program was started with processors.
+    Fixed,
+}
+
 /// What `OMP_DISPLAY_ENV` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DisplayEnv {

@@ -1,7 +1,7 @@
 //! The environment variables: read once, when the library is loaded. A wrong value brings a line on
 //! stderr and the default.
 
-use super::choice::{Adapt, Bind, DisplayEnv, Offload};
+use super::choice::{Adapt, Bind, DisplayEnv, Offload, Sizer};
 use super::parse::{self, Fault, boolean, limit, list, number, positive, stack};
 use crate::schedule::{Kind, Schedule};
 use engine::Waiting;
@@ -32,6 +32,9 @@ pub(crate) struct Environment {
     pub(crate) target_offload: Offload,
     pub(crate) spin_count: Option<u64>,
     pub(crate) adapt: Adapt,
+    pub(crate) sizer: Sizer,
+    /// Of a program that finds out by itself how many threads it can run.
+    pub(crate) asat: asat::Settings,
 }
 
 /// Names of the predefined allocators, from number 1 on.
@@ -76,6 +79,8 @@ impl Environment {
         let r = &mut reader;
         let stack_size = r.read("OMP_STACKSIZE", stack).or_else(|| r.read("GOMP_STACKSIZE", stack));
         let places = r.read("OMP_PLACES", parse::places);
+        let (asat, complaints) = asat::Settings::from_environment(get);
+        r.complaints.extend(complaints);
         let cpu_affinity = r.read("GOMP_CPU_AFFINITY", parse::cpu_affinity);
         let environment = Self {
             num_threads: r
@@ -108,8 +113,26 @@ impl Environment {
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
             adapt: r.read("NANOS_ADAPT", adapt).unwrap_or(Adapt::Default),
+            sizer: r.read("NANOS_SIZER", sizer).unwrap_or(Sizer::Auto),
+            asat,
         };
         (environment, reader.complaints)
+    }
+
+    /// True when a manager is looked for.
+    pub(crate) fn follows_manager(&self) -> bool {
+        self.adapt != Adapt::Off && matches!(self.sizer, Sizer::Auto | Sizer::Manager)
+    }
+
+    /// True when the program finds out by itself how many threads it can run, where no manager is
+    /// followed.
+    pub(crate) fn follows_itself(&self) -> bool {
+        self.adapt != Adapt::Off
+            && match self.sizer {
+                Sizer::Auto => self.dynamic == Some(true),
+                Sizer::Asat => self.dynamic != Some(false),
+                Sizer::Manager | Sizer::Fixed => false,
+            }
     }
 
     /// True when threads are to be bound to processors.
@@ -225,6 +248,16 @@ fn adapt(text: &str) -> Result<Adapt, Fault> {
     }
 }
 
+fn sizer(text: &str) -> Result<Sizer, Fault> {
+    match text.to_ascii_lowercase().as_str() {
+        "auto" => Ok(Sizer::Auto),
+        "manager" => Ok(Sizer::Manager),
+        "asat" => Ok(Sizer::Asat),
+        "fixed" => Ok(Sizer::Fixed),
+        _ => Err(Fault { wanted: "auto, manager, asat or fixed" }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +339,8 @@ mod tests {
             ("GOMP_CPU_AFFINITY", "0,"),
             ("GOMP_SPINCOUNT", "5x"),
             ("NANOS_ADAPT", "perhaps"),
+            ("NANOS_SIZER", "cpumgr"),
+            ("ASAT_MAX", "0"),
         ] {
             let (environment, complaints) = read(&[(name, value)]);
             assert_eq!(complaints.len(), 1, "{name}={value}");
@@ -313,6 +348,31 @@ mod tests {
             assert!(line.contains(name) && line.contains(&format!("\"{value}\"")), "{line}");
             assert!(environment.num_threads.is_empty());
             assert_eq!(environment.schedule, Schedule::DEFAULT);
+        }
+    }
+
+    #[test]
+    fn what_teams_follow_is_said_by_three_variables() {
+        // Sizer, which teams adapt, dyn-var: whether a manager is looked for, and whether the
+        // program finds out by itself where there is none.
+        for (sizer, adapt, dynamic, expected) in [
+            ("auto", "default", "", (true, false)),
+            ("auto", "default", "true", (true, true)),
+            ("auto", "default", "false", (true, false)),
+            ("manager", "default", "true", (true, false)),
+            ("asat", "default", "", (false, true)),
+            ("asat", "all", "true", (false, true)),
+            ("asat", "default", "false", (false, false)),
+            ("fixed", "default", "true", (false, false)),
+            ("asat", "off", "true", (false, false)),
+            ("auto", "off", "true", (false, false)),
+        ] {
+            let all = [("NANOS_SIZER", sizer), ("NANOS_ADAPT", adapt), ("OMP_DYNAMIC", dynamic)];
+            let given: Vec<_> = all.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+            let (environment, complaints) = read(&given);
+            assert_eq!(complaints, Vec::<String>::new());
+            let found = (environment.follows_manager(), environment.follows_itself());
+            assert_eq!(found, expected, "{given:?}");
         }
     }
 

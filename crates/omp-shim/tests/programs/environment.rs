@@ -16,6 +16,15 @@ fn the_environment_sets_the_control_variables() {
         (&[("OMP_CANCELLATION", "true")], "cancel=1"),
         (&[("OMP_DYNAMIC", "true")], "dynamic=1"),
         (&[("OMP_PROC_BIND", "spread")], "bind=4"),
+        (&[("NANOS_SIZER", "asat")], "dynamic=1"),
+        (&[("NANOS_SIZER", "asat"), ("OMP_DYNAMIC", "false")], "dynamic=0"),
+        (&[("NANOS_SIZER", "asat"), ("ASAT_MAX", "1")], "members=1 dynamic=1"),
+        (&[("OMP_DYNAMIC", "true"), ("ASAT_MAX", "1")], "members=1 dynamic=1"),
+        (
+            &[("NANOS_SIZER", "manager"), ("OMP_DYNAMIC", "true"), ("OMP_NUM_THREADS", "1")],
+            "members=1",
+        ),
+        (&[("NANOS_SIZER", "fixed")], "dynamic=0"),
     ] {
         let (out, err) = subject.says(variables);
         assert!(out.contains(expected) && err.is_empty(), "{variables:?}: {out}{err}");
@@ -37,6 +46,8 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
         ("OMP_STACKSIZE", "12q"),
         ("OMP_PROC_BIND", "glue"),
         ("NANOS_ADAPT", "perhaps"),
+        ("NANOS_SIZER", "perhaps"),
+        ("ASAT_EVAL_TIME", "soon"),
     ] {
         let (out, err) = subject.says(&[(name, value)]);
         assert_eq!(out, default, "{name}={value}");
@@ -62,8 +73,30 @@ fn a_team_that_cannot_be_had_runs_with_what_there_is_and_says_so() {
 fn display_env_shows_every_variable_when_the_library_is_loaded() {
     let Some(subject) = Subject::new("settings", &[]) else { return };
     let (_, err) = subject.says(&[("OMP_DISPLAY_ENV", "verbose"), ("OMP_NUM_THREADS", "3")]);
-    for line in ["OMP_NUM_THREADS = '3'", "OMP_SCHEDULE = 'DYNAMIC'", "NANOS_ADAPT = 'default'"] {
+    for line in [
+        "OMP_NUM_THREADS = '3'",
+        "OMP_SCHEDULE = 'DYNAMIC'",
+        "NANOS_ADAPT = 'default'",
+        "NANOS_SIZER = 'auto'",
+        "ASAT_EVAL_TIME = '50ms'",
+    ] {
         assert!(err.contains(line), "{line} is missing: {err}");
+    }
+    // Those that are ours are explained.
+    let shown = err.lines().filter_map(|line| line.trim().split_once(" = ").map(|(name, _)| name));
+    let readme = include_str!("../../README.md");
+    let ours = ["NANOS_", "ASAT_", "GOMP_"];
+    let ours: Vec<_> =
+        shown.filter(|name| ours.iter().any(|ours| name.starts_with(ours))).collect();
+    for name in &ours {
+        assert!(readme.contains(&format!("`{name}`")), "{name} is not in the README");
+    }
+    let explained = readme.lines().filter(|line| line.starts_with('|'));
+    let explained =
+        explained.flat_map(|line| line.split('|').nth(1)).flat_map(|cell| cell.split(','));
+    for name in explained.map(|name| name.trim().trim_matches('`')) {
+        let is_ours = name.starts_with("NANOS_") || name.starts_with("ASAT_");
+        assert!(!is_ours || ours.contains(&name), "{name} is not shown");
     }
 }
 

@@ -1,0 +1,85 @@
+//! A program beside a stranger that comes and goes: its team follows.
+
+use asat::Settings;
+use engine::{Member, Team};
+use platform::affinity::{CpuSet, affinity, set_affinity};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Some 200 us of work for each member.
+///
+/// # Safety
+/// - Needs nothing.
+unsafe fn work(_: *const (), _: Member) {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_micros(200) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Forks regions of the size that is granted until `is_enough` says so of that size, or the time is
+/// over. Returns how long that took.
+fn until(
+    most: usize,
+    limit: Duration,
+    mut is_enough: impl FnMut(usize) -> bool,
+) -> Option<Duration> {
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        let size = engine::grant_for(most);
+        assert!((1..=most).contains(&size));
+        // SAFETY: - takes no data, and does not unwind.
+        unsafe { Team::reserve(size).run(work, std::ptr::null()) };
+        if is_enough(size) {
+            return Some(begin.elapsed());
+        }
+    }
+    None
+}
+
+#[test]
+fn the_team_shrinks_beside_a_stranger_and_grows_when_that_has_gone() {
+    assert!(asat::install(Settings::default().jitter(Some(1))));
+    assert!(!asat::install(Settings::paper()), "the first one holds");
+    let mask = affinity(None).expect("a mask");
+    let most = engine::processors();
+    if most < 2 {
+        assert_eq!(engine::grant_for(4), 1);
+        return platform::skip!("one processor: there is nothing to take away");
+    }
+    until(most, Duration::from_millis(100), |_| false);
+    let last = mask.last().expect("a processor");
+    let is_over = Arc::new(AtomicBool::new(false));
+    // It takes turns with the worker or the master, wherever these are: on each processor one.
+    let hogs: Vec<_> = mask
+        .iter()
+        .map(|cpu| {
+            let is_over = Arc::clone(&is_over);
+            std::thread::spawn(move || {
+                set_affinity(None, &CpuSet::single(cpu)).expect("a processor of the mask");
+                while !is_over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    let took = until(most, Duration::from_secs(20), |size| size < most);
+    println!("smaller after {took:?} (stranger also on {last:?})");
+    let during = asat::statistics();
+    assert!(took.is_some(), "{during:?}");
+    let during = during.expect("it was installed");
+    assert!(during.bad > 0 && during.dropped > 0 && during.threads < most, "{during}");
+    is_over.store(true, Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().expect("it only spins"));
+    let took = until(most, Duration::from_secs(30), |size| size == most);
+    let after = asat::statistics().expect("it was installed");
+    println!("whole again after {took:?}: {after}");
+    if took.is_none() {
+        return platform::skip!("other programs use the processors: the team stays small");
+    }
+    assert!(after.added > 0, "{after}");
+    // Tests cost one part in a hundred, the credit of the beginning, and the last one's excess.
+    let limit = Duration::from_secs(50) / 100 + Duration::from_millis(60);
+    assert!(after.tested <= limit, "{after}");
+}
