@@ -76,6 +76,7 @@ mod sliding;
 pub mod snapshot;
 pub mod speedups;
 mod turn;
+mod turnaround;
 mod vtq;
 
 pub use admission::{Admission, Waiting};
@@ -98,4 +99,5 @@ pub use snapshot::{
     AppId, AppView, Cause, InvalidSnapshot, MAX_WEIGHT, MIN_WEIGHT, Nanos, Snapshot, Speedup,
 };
 pub use speedups::{Refused, Sample, SpeedupParameters, Speedups};
+pub use turnaround::{Turnaround, TurnaroundParameters};
 pub use vtq::{VtqDss, VtqParameters};

@@ -15,6 +15,7 @@ use crate::pdpa::Pdpa;
 use crate::policy::{Needs, Policy};
 use crate::rr::RoundRobin;
 use crate::sliding::{SswDss, SwDss};
+use crate::turnaround::Turnaround;
 use crate::vtq::VtqDss;
 
 /// The name of the policy that a manager uses unless told otherwise.
@@ -79,6 +80,7 @@ impl Registry {
             (SswDss::DESCRIPTION, || Box::new(SswDss::new())),
             (VtqDss::DESCRIPTION, || Box::new(VtqDss::new())),
             (Pdpa::DESCRIPTION, || Box::new(Pdpa::new())),
+            (Turnaround::DESCRIPTION, || Box::new(Turnaround::new())),
             (Batch::DESCRIPTION, || Box::new(Batch::new())),
             (RoundRobin::DESCRIPTION, || Box::new(RoundRobin::new())),
             (Gang::DESCRIPTION, || Box::new(Gang::new())),
@@ -226,7 +228,7 @@ mod tests {
         assert!(registry.names().contains(&DEFAULT_POLICY));
         let registry = Registry::with_builtin_for(Needs::EVERYTHING);
         let special = registry.names().into_iter().filter(|name| !usual.contains(name));
-        assert_eq!(special.collect::<Vec<_>>(), ["none", "pdpa"]);
+        assert_eq!(special.collect::<Vec<_>>(), ["none", "pdpa", "turnaround"]);
         for name in registry.names() {
             assert_eq!(registry.create(name).expect("it is listed").name(), name);
             assert!(registry.description(name).is_some_and(|text| !text.is_empty()));

@@ -337,9 +337,17 @@ impl<'w> Engine<'w> {
             if let Some((processors, time)) = happened.sample.filter(|_| reports && !happened.ended)
             {
                 let sample = Sample { region: 0, processors, time, at: self.now };
-                self.outcome.reports.0 += 1;
-                match self.speedups.sample(instance.name, sample, self.workload.machine.processors)
+                let machine = self.workload.machine.processors;
+                if self.workload.manager.base_on_one
+                    && self.speedups.recall(instance.name, 0, 1).is_none()
                 {
+                    let alone = time as f64 * instance.program.curve.at(processors);
+                    let base = Sample { processors: 1, time: alone.round() as Nanos, ..sample };
+                    // One that is not believed leaves the first report as the base.
+                    let _refused = self.speedups.sample(instance.name, base, machine);
+                }
+                self.outcome.reports.0 += 1;
+                match self.speedups.sample(instance.name, sample, machine) {
                     Ok(speedup) => {
                         instance.speedup = Some(speedup);
                         more(Cause::Speedup);

@@ -32,7 +32,8 @@
 //! - Under an unbound decision (policy `none`) the kernel shares out the processors: [`Native`].
 //! - At the end of an iteration that ran with one team (and of each step of a phase, if it has
 //!   several) the program reports how long its parallel part took; policies see what
-//!   [`Speedups`](crate::speedups::Speedups) makes of that.
+//!   [`Speedups`](crate::speedups::Speedups) makes of that. With [`ManagerSpec::base_on_one`] it has
+//!   told its time on one processor before, as programs of the daemon do.
 //! - The manager decides at each event and each quantum, in no time (also when processors are given
 //!   back: the work-list of the last decision, which hands them out in the daemon, is not used);
 //!   `examples/cost.rs` says how long that takes in truth.
@@ -47,6 +48,7 @@
 mod allowed;
 mod curve;
 mod engine;
+mod forecast;
 mod instance;
 mod native;
 mod outcome;
@@ -58,6 +60,7 @@ mod workload;
 pub use allowed::allowed;
 pub use curve::{Curve, MOST_SUPERLINEAR};
 pub use engine::{Options, SimError, simulate};
+pub use forecast::{Forecast, MOST_FORECAST, Seen, forecast};
 pub use native::Native;
 pub use outcome::{Execution, Outcome, ProgramSummary};
 pub use program::{Bottleneck, MOST_PROCESSORS, Pattern, Phase, Program, Waits};

@@ -133,6 +133,10 @@ pub struct ManagerSpec {
     pub level: Option<u32>,
     /// Whether every program that runs keeps its master running.
     pub master_always: bool,
+    /// Whether programs' times on one processor are known before their first report, as those that
+    /// the daemon's programs measure; else the first number of processors is believed to be used
+    /// well.
+    pub base_on_one: bool,
     /// In which order the hardware threads of a core are filled.
     pub smt: Smt,
 }
@@ -144,6 +148,7 @@ impl Default for ManagerSpec {
             quantum: Span::from_ms(100),
             level: None,
             master_always: true,
+            base_on_one: false,
             smt: Smt::Spread,
         }
     }

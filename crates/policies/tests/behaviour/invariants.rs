@@ -173,7 +173,7 @@ fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(),
         _ => prop_assert_eq!(listed, unsatisfied),
     }
     let without = |app: &AppId| decision.of(*app).is_some_and(|a| a.processors == 0);
-    if name != "batch" {
+    if !matches!(name, "batch" | "turnaround") {
         prop_assert!(
             decision.work_list.is_sorted_by_key(|app| !without(app)),
             "those without a processor come first"
@@ -186,7 +186,7 @@ fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(),
 /// Policies in which an application may be outside its turn although there is a processor for each
 /// application.
 fn takes_turns(name: &str) -> bool {
-    matches!(name, "sw-dss" | "ssw-dss" | "vtq-dss" | "gang" | "rr")
+    matches!(name, "sw-dss" | "ssw-dss" | "vtq-dss" | "gang" | "rr" | "turnaround")
 }
 
 /// Whether the policy has a timer of its own that ended between its last decision and this one.
@@ -194,7 +194,7 @@ fn turn_ended(name: &str, snapshot: &Snapshot<'_>, before: &Decision) -> bool {
     let waits = before.allocations.iter().any(|a| a.processors == 0 || a.shared);
     let turns = match name {
         "dss-ts" => waits && !snapshot.master_always,
-        "vtq-dss" => return before.next.is_some_and(|next| next <= snapshot.now),
+        "vtq-dss" | "turnaround" => return before.next.is_some_and(|next| next <= snapshot.now),
         _ => waits && takes_turns(name),
     };
     turns && snapshot.cause == Cause::Quantum

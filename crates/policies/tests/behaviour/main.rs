@@ -7,6 +7,7 @@ mod pdpa;
 mod placement;
 mod simulator;
 mod support;
+mod turnaround;
 mod turns;
 mod vtq;
 mod worked_cases;
