@@ -85,7 +85,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<bo
     }
     let result = must_succeed(&mut command);
     if let Some(manager) = manager {
-        let trace = Trace::read(&manager.finish()?.0)?;
+        let trace = Trace::read(&manager.finish()?.trace)?;
         println!("conformance: the manager changed grants {} times", trace.allocations());
     }
     result.map(|()| true)

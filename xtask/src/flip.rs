@@ -141,7 +141,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
 
 /// Ends a manager; what is wrong where the programs' processors changed too seldom.
 fn has_flipped(manager: Manager) -> anyhow::Result<Result<(), String>> {
-    let trace = Trace::read(&manager.finish()?.0)?;
+    let trace = Trace::read(&manager.finish()?.trace)?;
     let changes = trace.allocations();
     Ok(if changes < LEAST_CHANGES {
         Err(format!("only {changes} grants: that tested nothing"))

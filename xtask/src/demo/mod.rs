@@ -10,8 +10,6 @@ mod subject;
 mod timeline;
 
 use std::collections::BTreeSet;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -98,16 +96,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let target = if options.long { 3.1 } else { 0.7 };
     let begin = Instant::now();
     let household = Household::take_over()?;
-    let private = private_folder()?;
     let mut demo = Demo {
         target: workspace.target.clone(),
         libomp,
-        manager: Manager::start(
-            &workspace.target.join("release/cpumgr"),
-            &library,
-            private.path(),
-            &[],
-        )?,
+        manager: Manager::start_private(&workspace.target.join("release/cpumgr"), &library)?,
         subjects,
         record: Record::new(selection, measure::usable()?, target),
         windows: Vec::new(),
@@ -120,8 +112,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let managed = manager.finish();
     drop(household);
     outcome?;
-    let (trace, manager_cpu) = managed?;
-    let trace = Trace::read(&trace)?;
+    let managed = managed?;
+    let trace = Trace::read(&managed.trace)?;
     faults.extend(windows.iter().filter_map(|window| unmanaged(&trace, window, &library)));
 
     let folder = workspace.target.join("demo");
@@ -136,7 +128,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     print!("{}", report::table(&record));
     println!(
         "\n{load}; the manager itself took {:.2} s of processor time",
-        manager_cpu.as_secs_f64()
+        managed.cpu.as_secs_f64()
     );
     println!(
         "all runs took {:.0} s; results: {}; timeline: {}",
@@ -148,16 +140,6 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         bail!("the demo failed:\n  {}", faults.join("\n  "));
     }
     Ok(())
-}
-
-/// A folder for the manager's socket: it refuses one in which others may write, whatever our umask
-/// lets them.
-fn private_folder() -> anyhow::Result<tempfile::TempDir> {
-    let folder = tempfile::Builder::new()
-        .prefix("nanos-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir();
-    folder.context("cannot make a temporary folder")
 }
 
 /// The fault of a run whose copies did not all register: then it did not measure what it says.

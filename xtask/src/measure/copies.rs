@@ -102,6 +102,8 @@ pub(crate) fn run_together(
         let turnaround = copy.started.elapsed();
         finished.push(copy.finish(turnaround, true)?);
     }
+    // The signal may have ended the copies, too, before we looked: that is no result of theirs.
+    check_interrupt()?;
     Ok(finished)
 }
 

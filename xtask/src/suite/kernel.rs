@@ -10,6 +10,9 @@ use serde::Deserialize;
 use crate::measure::Finish;
 use crate::setup::{Workspace, find_program, install, is_root, must_succeed, shown};
 
+/// Letters of what a program said that a record keeps.
+const MOST_SAID: usize = 500;
+
 /// A program under measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
@@ -55,7 +58,7 @@ impl Kernel {
     /// wrong.
     pub(crate) fn outcome(&self, finish: &Finish) -> Outcome {
         let Some(status) = finish.status else { return Outcome::Killed };
-        let said = format!("{}{}", finish.output, finish.errors).trim().to_owned();
+        let said = end_of(format!("{}{}", finish.output, finish.errors).trim());
         if !status.success() {
             return Outcome::Wrong(format!("{status}; it said: {said}"));
         }
@@ -72,6 +75,14 @@ impl Kernel {
             }
             _ => Outcome::Wrong(format!("no result line in: {said}")),
         }
+    }
+}
+
+/// The last words of a program that may have said much.
+fn end_of(said: &str) -> String {
+    match said.char_indices().rev().nth(MOST_SAID) {
+        Some((start, _)) => format!("...{}", &said[start..]),
+        None => said.to_owned(),
     }
 }
 
@@ -101,6 +112,21 @@ pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<BTreeMap<String, Pa
         programs.insert(format!("rust/{name}"), workspace.target.join("release").join(name));
     }
     Ok(programs)
+}
+
+/// Fails at once for a name that no source has, before anything is built.
+pub(crate) fn must_have_source(workspace: &Workspace, name: &str) -> anyhow::Result<()> {
+    let source = workspace.root.join("kernels");
+    let files = match name.split_once('/') {
+        Some(("rust", program)) => [format!("rust/src/bin/{program}.rs"), String::new()],
+        _ => [format!("{name}.c"), format!("{name}.f90")],
+    };
+    let is_there = |file: &String| !file.is_empty() && source.join(file).is_file();
+    ensure!(
+        files.iter().any(is_there),
+        "there is no program `{name}` in kernels/; `cargo xtask suite --list` names them"
+    );
+    Ok(())
 }
 
 /// Names without endings of the files with an ending in a folder.
@@ -171,5 +197,7 @@ mod tests {
         let failed = said(Some(1), &line("S", "[1,2]", true));
         assert!(matches!(failed, Outcome::Wrong(what) if what.contains("oops")));
         assert!(matches!(said(None, ""), Outcome::Killed));
+        let Outcome::Wrong(much) = said(Some(1), &"ä".repeat(10_000)) else { panic!("right?") };
+        assert!(much.len() < 1100 && much.ends_with("oops"), "{much}");
     }
 }

@@ -3,26 +3,36 @@
 //! Every run is checked by the programs' own verification. Rows go to the record as soon as a run
 //! has ended, so that Ctrl-C loses one run at most and `--resume` goes on after the last one.
 
+mod about;
+mod choice;
 mod kernel;
 mod plan;
+mod ratios;
 mod record;
+mod row;
 mod runtime;
 mod summary;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use procfs::{CpuInfo, Current, LoadAverage};
+use procfs::{Current, LoadAverage};
 
+use self::about::About;
+pub(crate) use self::choice::Options;
+use self::choice::{USUAL_CLASS, chosen, matrix, runtimes};
 use self::kernel::{Kernel, Outcome};
 pub(crate) use self::plan::Scenario;
-use self::plan::{Cell, Matrix};
-use self::record::{KILLED, Record, VERIFIED};
-pub(crate) use self::record::{Row, read};
+use self::plan::{Cell, Times};
+use self::record::Record;
+pub(crate) use self::record::read;
+pub(crate) use self::row::Row;
+use self::row::{KILLED, VERIFIED};
 use self::runtime::Places;
 pub(crate) use self::runtime::Runtime;
 pub(crate) use self::summary::{Summary, Verdict};
@@ -30,126 +40,87 @@ use crate::measure::{
     self, Household, Load, Manager, is_interrupted, round_trip_ns, run_copies, run_together,
 };
 use crate::setup::{Workspace, must_succeed};
-use crate::{peers, shim, skips};
+use crate::{peers, shim};
 
-/// What `--subset` takes: codes that scale and that do not, with short and long regions.
-const SUBSET: [&str; 6] = ["c/cg", "c/ft", "c/lu", "c/papers/apsi", "fortran/bt", "rust/mg"];
-/// Copies of each program.
-const COPIES: [usize; 5] = [1, 2, 3, 4, 8];
-const FEW_COPIES: [usize; 3] = [1, 2, 4];
-/// Copies of each program on the runtimes of others.
-const PEER_COPIES: [usize; 2] = [1, 4];
-/// Programs that are mixed, each with the next one: of different kinds.
-const MIXED: [&str; 4] = ["c/cg", "c/lu", "c/ft", "c/papers/apsi"];
-/// A run is ended at this multiple of the time that its copies would take one after the other on
-/// all processors.
-const CAP: f64 = 5.0;
-/// No run is ended before this time: set-up of the programs, start of the copies.
-const LEAST_CAP: f64 = 5.0;
 /// A run of one second that takes longer hangs.
 const LONGEST_TUNING: Duration = Duration::from_secs(120);
 
-/// What to measure.
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// Programs by their place in `kernels/`, as c/cg, fortran/bt or rust/mg; default: all.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    programs: Vec<String>,
-    /// Copies of each program at the same time [default: 1,2,3,4,8].
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
-    copies: Vec<u16>,
-    /// Different programs at the same time, as c/cg+c/mg; default: some pairs. `none`: none.
-    #[arg(long, value_name = "MIX", value_delimiter = ',')]
-    mixes: Vec<String>,
-    /// On what; those of others run 1 and 4 copies and the mixes.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["one", "managed", "alone", "libgomp", "passive", "libomp", "rayon"])]
-    runtimes: Vec<Runtime>,
-    /// How often each is run.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    repetitions: u32,
-    /// The size of the problems.
-    #[arg(long, value_name = "CLASS", default_value = "W", value_parser = ["S", "W", "A", "B"])]
-    class: String,
-    /// Seconds that a copy alone takes at least, by repeating its work.
-    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
-    seconds: f64,
-    /// Six programs, 1, 2 and 4 copies, two mixes, two repetitions: half an hour.
-    #[arg(long, conflicts_with_all = ["programs", "copies", "mixes", "repetitions"])]
-    subset: bool,
-    /// The record, which must not be there yet [default: target/suite/suite.csv].
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Goes on with a record where an earlier suite ended.
-    #[arg(long)]
-    resume: bool,
-    /// Prints what would run, and runs nothing.
-    #[arg(long)]
-    list: bool,
-}
-
 /// Runs the suite.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
-    ensure!(
-        options.seconds.is_finite() && (0.05..=600.0).contains(&options.seconds),
-        "--seconds {}: 0.05 to 600",
-        options.seconds
-    );
+    let begin = Instant::now();
     let path = options.record.clone().unwrap_or_else(|| workspace.target.join("suite/suite.csv"));
-    let mut record = Record::open(&path, options.resume)?;
-    let files = kernel::build(workspace)?;
-    let there: Vec<String> = files.keys().cloned().collect();
-    let programs = chosen(options, &there)?;
-    let runtimes = runtimes(options);
-    let matrix = matrix(options, &programs, runtimes, &there)?;
-    let done = record.cells();
-    let cells: Vec<Cell> = matrix.cells().into_iter().filter(|cell| !done.contains(cell)).collect();
+    options.programs.iter().try_for_each(|name| kernel::must_have_source(workspace, name))?;
     if options.list {
-        for cell in &cells {
+        let done = if options.resume { Record::look(&path)? } else { BTreeSet::new() };
+        for cell in to_run(options, &kernel::build(workspace)?, &done)? {
             println!("{} {} {}", cell.repetition, cell.scenario.name(), cell.runtime.name());
         }
         return Ok(());
     }
+    let mut record = Record::open(&path, options.resume)?;
+    let about = About::of(workspace)?;
+    about
+        .must_match(&record.rows, options.any_commit)
+        .with_context(|| path.display().to_string())?;
+    let files = kernel::build(workspace)?;
+    let cells = to_run(options, &files, &record.cells())?;
     must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
     let library = shim::run(workspace, shim::Form::Shipped)?;
-    let wants_libomp = matrix.runtimes.contains(&Runtime::Libomp);
+    let wants_libomp = cells.iter().any(|cell| cell.runtime == Runtime::Libomp);
     let places = Places {
         target: workspace.target.clone(),
         libomp: if wants_libomp { peers::libomp_folder(workspace)? } else { PathBuf::new() },
         drop_in: library.clone(),
     };
     let household = Household::take_over()?;
-    let private = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let program = workspace.target.join("release/cpumgr");
-    let manager = Manager::start(&program, &library, private.path(), &[])?;
+    let manager = Manager::start_private(&workspace.target.join("release/cpumgr"), &library)?;
     let mut suite = Suite {
         files,
         places,
         manager,
         kernels: BTreeMap::new(),
-        about: About::of(workspace)?,
-        processors: measure::usable()?,
+        times: Times { one_thread: BTreeMap::new(), processors: about.processors },
+        about,
         load: Load::default(),
         failures: 0,
     };
-    let outcome = suite.measure(options, &cells, &mut record);
+    let deadline = options.limit().map(|limit| begin + limit);
+    let outcome = suite.measure(options, &cells, &mut record, deadline);
     let manager = suite.manager.finish();
     drop(household);
-    print!("\n{}", report(&record)?);
-    println!("{}; {}", suite.load, record.path().display());
+    if !record.rows.is_empty() {
+        print!("\n{}", report(&record)?);
+        println!("{}; {}", suite.load, record.path().display());
+    }
     if is_interrupted() {
         bail!("interrupted: `--resume` with the same options goes on after the last whole run");
     }
     outcome?;
-    let (_, manager_time) = manager?;
-    println!("the manager took {:.2} s of processor time", manager_time.as_secs_f64());
+    println!("the manager took {:.2} s of processor time", manager?.cpu.as_secs_f64());
     ensure!(suite.failures == 0, "{} copies gave no verified result, see above", suite.failures);
     Ok(())
+}
+
+/// The runs that were asked for, without those that are done.
+fn to_run(
+    options: &Options,
+    files: &BTreeMap<String, PathBuf>,
+    done: &BTreeSet<Cell>,
+) -> anyhow::Result<Vec<Cell>> {
+    let there: Vec<String> = files.keys().cloned().collect();
+    let programs = chosen(options, &there)?;
+    let cells = matrix(options, &programs, runtimes(options), &there)?.cells();
+    Ok(cells.into_iter().filter(|cell| !done.contains(cell)).collect())
 }
 
 /// The tables of a record.
 fn report(record: &Record) -> anyhow::Result<String> {
     let summary = Summary::new(&record.rows)?;
+    let ratios = ratios::write(record.path(), &summary, &record.rows)?;
     let mut text = summary.table();
+    if record.rows.iter().all(|row| row.runtime != Runtime::One) {
+        text.push_str("(without runs of `one` there is no ideal, and no ratio to it)\n");
+    }
     text.push_str(
         "(median of the runs' ratios to the ideal, least and most; longest by mean copy)\n",
     );
@@ -158,117 +129,8 @@ fn report(record: &Record) -> anyhow::Result<String> {
         text.push_str(&line);
         text.push('\n');
     }
+    _ = writeln!(text, "ratios: {}", ratios.display());
     Ok(text)
-}
-
-fn known(name: &str, there: &[String]) -> anyhow::Result<()> {
-    ensure!(
-        there.iter().any(|it| it == name),
-        "there is no program `{name}` in kernels/: {}",
-        there.join(", ")
-    );
-    Ok(())
-}
-
-/// The programs that were asked for.
-fn chosen(options: &Options, there: &[String]) -> anyhow::Result<Vec<String>> {
-    let programs: Vec<String> = match (options.subset, options.programs.is_empty()) {
-        (true, _) => SUBSET.map(str::to_owned).to_vec(),
-        (_, true) => there.to_vec(),
-        (_, false) => options.programs.clone(),
-    };
-    programs.iter().try_for_each(|name| known(name, there))?;
-    Ok(programs)
-}
-
-/// The runtimes that were asked for and are there.
-fn runtimes(options: &Options) -> Vec<Runtime> {
-    let mut runtimes = options.runtimes.clone();
-    if let Some(Err(fault)) = runtimes.contains(&Runtime::Libomp).then(peers::libomp) {
-        skips::note(format_args!("suite: the column libomp: {fault:#}"));
-        runtimes.retain(|runtime| *runtime != Runtime::Libomp);
-    }
-    runtimes
-}
-
-fn matrix(
-    options: &Options,
-    programs: &[String],
-    runtimes: Vec<Runtime>,
-    there: &[String],
-) -> anyhow::Result<Matrix> {
-    let copies: Vec<usize> = match (options.subset, options.copies.is_empty()) {
-        (true, _) => FEW_COPIES.to_vec(),
-        (_, true) => COPIES.to_vec(),
-        (_, false) => options.copies.iter().map(|&copies| copies.into()).collect(),
-    };
-    let mut mixes = Vec::new();
-    match (&options.mixes[..], options.programs.is_empty()) {
-        ([none], _) if none == "none" => {}
-        ([], true) => {
-            let pairs = MIXED.iter().zip(MIXED.iter().cycle().skip(1));
-            let mixed = pairs.map(|(one, other)| Scenario(vec![(*one).into(), (*other).into()]));
-            mixes.extend(mixed.take(if options.subset { 2 } else { MIXED.len() }));
-        }
-        (named, _) => {
-            for mix in named {
-                mixes.push(Scenario::parse(mix)?);
-            }
-        }
-    }
-    for name in mixes.iter().flat_map(|mix| &mix.0) {
-        known(name, there)?;
-    }
-    let of_program = |program: &String| {
-        copies.iter().map(|&copies| Scenario::copies(program, copies)).collect::<Vec<_>>()
-    };
-    let mut scenarios: Vec<Scenario> = programs.iter().flat_map(of_program).collect();
-    scenarios.extend(mixes);
-    Ok(Matrix {
-        scenarios,
-        runtimes,
-        repetitions: if options.subset { 2 } else { options.repetitions },
-        peer_copies: PEER_COPIES.to_vec(),
-    })
-}
-
-/// What all rows of a suite share.
-struct About {
-    machine: String,
-    kernel: String,
-    commit: String,
-    compiler: String,
-    flags: String,
-}
-
-impl About {
-    fn of(workspace: &Workspace) -> anyhow::Result<About> {
-        let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
-        let git = |arguments: &[&str]| {
-            said(Command::new("git").current_dir(&workspace.root).args(arguments))
-        };
-        // A copy without its history has no commit.
-        let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|_| "unknown".into());
-        let changed = git(&["status", "--porcelain"]).is_ok_and(|changes| !changes.is_empty());
-        let mut flags = Command::new("make");
-        flags.args(["--no-print-directory", "-C"]).arg(workspace.root.join("kernels"));
-        flags.arg("flags");
-        Ok(About {
-            machine: model.unwrap_or_else(|| "unknown processors".into()),
-            kernel: said(Command::new("uname").arg("-r"))?,
-            commit: if changed { commit + "+" } else { commit },
-            compiler: said(Command::new("gcc").arg("-dumpfullversion"))?,
-            flags: said(&mut flags)?,
-        })
-    }
-}
-
-/// What a command prints, in one line.
-fn said(command: &mut Command) -> anyhow::Result<String> {
-    let shown = crate::setup::shown(command);
-    let output = command.output().with_context(|| format!("cannot start {shown}"))?;
-    ensure!(output.status.success(), "{shown}: {}", output.status);
-    Ok(String::from_utf8_lossy(&output.stdout).trim().replace('\n', " "))
 }
 
 /// A suite that runs.
@@ -278,68 +140,121 @@ struct Suite {
     places: Places,
     manager: Manager,
     /// With the amount of work.
-    kernels: BTreeMap<String, Tuned>,
+    kernels: BTreeMap<String, Kernel>,
+    times: Times,
     about: About,
-    processors: usize,
     load: Load,
     failures: usize,
 }
 
-/// A program whose work is known.
-struct Tuned {
-    kernel: Kernel,
-    /// Seconds of one copy with one thread, roughly.
-    one_thread: f64,
-}
-
 impl Suite {
-    /// Runs all cells; a run that is interrupted leaves no rows.
+    /// Runs all cells that fit; a run that is interrupted leaves no rows.
     fn measure(
         &mut self,
         options: &Options,
         cells: &[Cell],
         record: &mut Record,
+        deadline: Option<Instant>,
     ) -> anyhow::Result<()> {
+        self.must_load(cells)?;
         let mut programs: Vec<&String> = cells.iter().flat_map(|cell| &cell.scenario.0).collect();
         programs.sort_unstable();
         programs.dedup();
-        for program in programs {
-            let tuned = self.tune(program, options, record)?;
-            println!(
-                "{program}: class {} x {}, {:.1} s with one thread",
-                tuned.kernel.class, tuned.kernel.repeat, tuned.one_thread
-            );
-            self.kernels.insert(program.clone(), tuned);
+        for program in &programs {
+            let (kernel, one_thread) = self.tune(program, options, record)?;
+            self.kernels.insert((*program).clone(), kernel);
+            self.times.one_thread.insert((*program).clone(), one_thread);
         }
-        let expected: Vec<f64> = cells.iter().map(|cell| self.expected(cell)).collect();
+        let left = || {
+            let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+            deadline.map_or(f64::INFINITY, |deadline| left(deadline).as_secs_f64())
+        };
+        if options.subset && record.rows.is_empty() {
+            self.shorten(self.times.part_that_fits(cells, left()));
+        }
+        for (name, Kernel { class, repeat, .. }) in &self.kernels {
+            let one_thread = self.times.one_thread[name];
+            println!("{name}: class {class} x {repeat}, {one_thread:.1} s with one thread");
+        }
+        println!("{}", self.outlook(cells, left()));
+        let expected: Vec<f64> = cells.iter().map(|cell| self.times.expected(cell)).collect();
         let bar = ProgressBar::new(expected.iter().map(|time| (time * 1000.0) as u64).sum());
         bar.set_style(
             ProgressStyle::with_template("{wide_bar} {percent:>3} %, {msg}, {eta} left")
                 .context("the progress bar")?,
         );
+        let mut late = 0;
         for (cell, expected) in cells.iter().zip(&expected) {
             bar.set_message(format!("{} {}", cell.scenario.name(), cell.runtime.name()));
-            let rows = self.run(cell)?;
-            let line = self.line(cell, &rows);
-            // Where standard error is no terminal there is no bar; the lines are there all the
-            // same.
-            bar.suspend(|| println!("{line}"));
-            record.add(rows)?;
+            if !record.has_collapsed(cell) {
+                match self.times.cap_within(cell, left()) {
+                    Some(cap) => {
+                        let rows = self.run(cell, cap)?;
+                        let line = self.line(cell, &rows);
+                        // Where standard error is no terminal there is no bar; the lines are there
+                        // all the same.
+                        bar.suspend(|| println!("{line}"));
+                        record.add(rows)?;
+                    }
+                    None => late += 1,
+                }
+            }
             bar.inc((expected * 1000.0) as u64);
         }
         bar.finish_and_clear();
+        if late > 0 {
+            println!("{late} runs were left out for the time: `--resume` goes on with them");
+        }
         Ok(())
     }
 
-    /// Seconds that a run takes when all processors are well used.
-    fn expected(&self, cell: &Cell) -> f64 {
-        let of = |program: &String| self.kernels.get(program).map_or(0.0, |it| it.one_thread);
-        let work: f64 = cell.scenario.0.iter().map(of).sum();
-        let longest = cell.scenario.0.iter().map(of).fold(0.0, f64::max);
-        match cell.runtime {
-            Runtime::One => longest.max(work / self.processors as f64),
-            _ => work / self.processors as f64,
+    /// Makes the programs do this part of their work.
+    fn shorten(&mut self, part: f64) {
+        for (name, kernel) in &mut self.kernels {
+            let before = kernel.repeat;
+            kernel.repeat = ((f64::from(before) * part) as u32).max(1);
+            if let Some(time) = self.times.one_thread.get_mut(name) {
+                *time *= f64::from(kernel.repeat) / f64::from(before);
+            }
         }
+    }
+
+    /// What is to come.
+    fn outlook(&self, cells: &[Cell], left: f64) -> String {
+        let (expected, most) = self.times.sums(cells);
+        let shown = |seconds: f64| match seconds {
+            short if short < 120.0 => format!("{short:.0} s"),
+            long => format!("{:.1} minutes", long / 60.0),
+        };
+        let mut text = format!(
+            "{} runs: {}, and {} where all that may collapse does",
+            cells.len(),
+            shown(expected),
+            shown(most)
+        );
+        if left.is_finite() {
+            _ = write!(text, "; none begins that could not end in {}", shown(left));
+        }
+        text
+    }
+
+    /// Fails where a program would not take its OpenMP library from where the runtime has it.
+    fn must_load(&self, cells: &[Cell]) -> anyhow::Result<()> {
+        let mut seen = BTreeSet::new();
+        for cell in cells {
+            let folder = match cell.runtime {
+                Runtime::Alone => &self.places.drop_in,
+                Runtime::Libomp => &self.places.libomp,
+                _ => continue,
+            };
+            for program in cell.scenario.0.iter().filter(|it| Runtime::Libgomp.runs(it)) {
+                if seen.insert((program, cell.runtime)) {
+                    let command = self.command(program, cell.runtime);
+                    peers::must_load(command, folder).with_context(|| program.clone())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The command of a program, without its work.
@@ -350,9 +265,23 @@ impl Suite {
     }
 
     /// How much work makes a copy alone last as long as is asked for; of the record, where it says.
-    fn tune(&self, program: &str, options: &Options, record: &Record) -> anyhow::Result<Tuned> {
+    /// With that the seconds of one copy with one thread.
+    fn tune(
+        &self,
+        program: &str,
+        options: &Options,
+        record: &Record,
+    ) -> anyhow::Result<(Kernel, f64)> {
         let recorded = record.repeat_of(program)?;
-        let class = recorded.as_ref().map_or(&options.class, |(class, _)| class).clone();
+        let class = match (options.class(), record.rows.first()) {
+            (Some(class), _) => class,
+            (None, Some(row)) => &row.class,
+            (None, None) => USUAL_CLASS,
+        }
+        .to_owned();
+        if let Some((other, _)) = recorded.as_ref().filter(|(other, _)| *other != class) {
+            bail!("{program} has class {other} in the record, and not {class}");
+        }
         let time = |runtime: Runtime| {
             let mut finished = run_copies(1, LONGEST_TUNING, || {
                 let mut command = self.command(program, runtime);
@@ -374,22 +303,18 @@ impl Suite {
         let (one, turnaround) = time(Runtime::One)?;
         // A fast program's single repetition says little: the first are slow, and no clock is so
         // exact; a tenth more makes up for it.
-        let wanted = (options.seconds * 1.1 / all.min(one).max(1e-6)).ceil();
+        let wanted = (options.seconds() * 1.1 / all.min(one).max(1e-6)).ceil();
         let repeat = recorded.map_or(wanted.clamp(1.0, 1e6) as u32, |(_, repeat)| repeat);
         let kernel = Kernel { name: program.to_owned(), class, repeat };
         let setup = (turnaround - one).max(0.0);
-        Ok(Tuned { kernel, one_thread: setup + one * f64::from(repeat) })
+        Ok((kernel, setup + one * f64::from(repeat)))
     }
 
     /// Runs one cell.
-    fn run(&mut self, cell: &Cell) -> anyhow::Result<Vec<Row>> {
-        let work: f64 = cell.scenario.0.iter().map(|it| self.kernels[it].one_thread).sum();
-        let longest =
-            cell.scenario.0.iter().map(|it| self.kernels[it].one_thread).fold(0.0, f64::max);
-        let cap = LEAST_CAP.max(CAP * longest.max(work / self.processors as f64));
+    fn run(&mut self, cell: &Cell, cap: f64) -> anyhow::Result<Vec<Row>> {
         let commands = cell.scenario.0.iter().map(|program| {
             let mut command = self.command(program, cell.runtime);
-            command.args(self.kernels[program].kernel.arguments());
+            command.args(self.kernels[program].arguments());
             command
         });
         let commands: Vec<Command> = commands.collect();
@@ -400,13 +325,23 @@ impl Suite {
         let makespan = begin.elapsed().as_secs_f64();
         let busy = measure::busy()? - busy;
         let own: f64 = finished.iter().map(|finish| finish.cpu.as_secs_f64()).sum();
-        let (others, _) = self.load.note(self.processors, busy, own, makespan);
+        let (others, _) = self.load.note(self.about.processors, busy, own, makespan);
         let round_trip_after = round_trip_ns()?;
+        if cell.runtime == Runtime::Managed {
+            let pids: Vec<i32> = finished.iter().map(|finish| finish.pid).collect();
+            let strangers = self.manager.strangers(&pids)?.len();
+            ensure!(
+                strangers == 0,
+                "{} managed: {strangers} of {} copies never registered with the manager",
+                cell.scenario.name(),
+                pids.len()
+            );
+        }
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
         let mut rows = Vec::new();
         for finish in &finished {
             let program = &cell.scenario.0[finish.index];
-            let kernel = &self.kernels[program].kernel;
+            let kernel = &self.kernels[program];
             let (outcome, line) = match kernel.outcome(finish) {
                 Outcome::Verified(line) => (VERIFIED.to_owned(), Some(line)),
                 Outcome::Killed => (KILLED.to_owned(), None),
@@ -434,7 +369,7 @@ impl Suite {
                 round_trip_after,
                 load,
                 time,
-                processors: self.processors,
+                processors: self.about.processors,
                 machine: self.about.machine.clone(),
                 kernel: self.about.kernel.clone(),
                 commit: self.about.commit.clone(),
@@ -453,7 +388,7 @@ impl Suite {
             rows.iter().filter(|row| !row.is_verified()).map(|row| row.outcome.as_str()).collect();
         let trip = rows.first().and_then(|row| row.round_trip_before);
         let trip = trip.map_or(String::new(), |trip| format!(", round trip {trip:.0} ns"));
-        let expected = self.expected(cell);
+        let expected = self.times.expected(cell);
         let wrong = wrong
             .first()
             .map_or(String::new(), |it| format!("  {} not verified: {it}", wrong.len()));

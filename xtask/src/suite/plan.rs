@@ -5,6 +5,8 @@
 //! are compared with each other run one after the other; all scenarios have had a repetition before
 //! the next one begins, so that a suite that is ended early has something of each.
 
+use std::collections::BTreeMap;
+
 use anyhow::{bail, ensure};
 
 use super::runtime::Runtime;
@@ -106,9 +108,110 @@ impl Matrix {
     }
 }
 
+/// A run is ended at this multiple of the time that its copies would take one after the other on
+/// all processors.
+const CAP: f64 = 5.0;
+/// No run is ended before this time: set-up of the programs, start of the copies.
+const LEAST_CAP: f64 = 5.0;
+/// What a run that behaves takes at most, by what is expected.
+const SLACK: f64 = 1.25;
+
+/// How long runs take.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    /// Seconds of one copy with one thread, roughly, by program.
+    pub(crate) one_thread: BTreeMap<String, f64>,
+    pub(crate) processors: usize,
+}
+
+impl Times {
+    /// Of all copies, and of the longest one, with one thread each.
+    fn work(&self, scenario: &Scenario) -> (f64, f64) {
+        let of = |program: &String| self.one_thread.get(program).copied().unwrap_or(0.0);
+        let all = scenario.0.iter().map(of);
+        (all.clone().sum(), all.fold(0.0, f64::max))
+    }
+
+    /// Seconds that a run takes when all processors are well used.
+    pub(crate) fn expected(&self, cell: &Cell) -> f64 {
+        let (all, longest) = self.work(&cell.scenario);
+        let shared = all / self.processors as f64;
+        if cell.runtime == Runtime::One { longest.max(shared) } else { shared }
+    }
+
+    /// Seconds after which a run is ended.
+    pub(crate) fn cap(&self, cell: &Cell) -> f64 {
+        let (all, longest) = self.work(&cell.scenario);
+        LEAST_CAP.max(CAP * longest.max(all / self.processors as f64))
+    }
+
+    /// Seconds that a run takes at most, unless ours misbehaves: runtimes of others may collapse
+    /// where there are several copies.
+    pub(crate) fn most(&self, cell: &Cell) -> f64 {
+        if cell.runtime.is_peer() && cell.scenario.0.len() > 1 {
+            self.cap(cell)
+        } else {
+            self.expected(cell) * SLACK
+        }
+    }
+
+    /// What [`Self::expected`] and [`Self::most`] say of these runs together.
+    pub(crate) fn sums(&self, cells: &[Cell]) -> (f64, f64) {
+        let expected = cells.iter().map(|cell| self.expected(cell)).sum();
+        (expected, cells.iter().map(|cell| self.most(cell)).sum())
+    }
+
+    /// By what the work of the programs has to be multiplied, at most 1, so that these runs end in
+    /// `left` seconds, and the first repetition of them also where all that may collapse does.
+    pub(crate) fn part_that_fits(&self, cells: &[Cell], left: f64) -> f64 {
+        let first = cells.iter().map(|cell| cell.repetition).min();
+        let is_first = |cell: &&Cell| Some(cell.repetition) == first;
+        let first: Vec<Cell> = cells.iter().filter(is_first).cloned().collect();
+        let (expected, most) = (self.sums(cells).0 * SLACK, self.sums(&first).1);
+        (left / expected.max(most)).min(1.0)
+    }
+
+    /// The cap of a run that begins with `left` seconds; none if it should not begin, since it would
+    /// be ended although it behaves.
+    pub(crate) fn cap_within(&self, cell: &Cell, left: f64) -> Option<f64> {
+        (self.expected(cell) * SLACK <= left).then(|| self.cap(cell).min(left))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn times(seconds: f64, processors: usize) -> Times {
+        let one_thread = BTreeMap::from([("a".to_owned(), seconds), ("b".to_owned(), 1.0)]);
+        Times { one_thread, processors }
+    }
+
+    fn cell(scenario: &str, runtime: Runtime) -> Cell {
+        Cell { repetition: 0, scenario: Scenario::parse(scenario).unwrap(), runtime }
+    }
+
+    #[test]
+    fn a_run_is_expected_to_use_all_processors_and_one_thread_only_one() {
+        let times = times(4.0, 2);
+        let expected = |name, runtime| times.expected(&cell(name, runtime));
+        assert_eq!(expected("a", Runtime::Managed), 2.0);
+        assert_eq!(expected("a", Runtime::One), 4.0);
+        assert_eq!(expected("a*4", Runtime::One), 8.0);
+        assert_eq!(expected("a+b", Runtime::Libgomp), 2.5);
+        assert_eq!(times.cap(&cell("a*4", Runtime::Libgomp)), 40.0);
+        assert_eq!(times.cap(&cell("b", Runtime::Libgomp)), LEAST_CAP);
+        assert_eq!(times.most(&cell("a*4", Runtime::Libgomp)), 40.0, "it may collapse");
+        assert_eq!(times.most(&cell("a*4", Runtime::Managed)), 8.0 * SLACK);
+    }
+
+    #[test]
+    fn no_run_begins_that_would_be_ended_although_it_behaves() {
+        let (times, cell) = (times(4.0, 2), cell("a*4", Runtime::Libgomp));
+        assert_eq!(times.cap_within(&cell, 9.0), None);
+        assert_eq!(times.cap_within(&cell, 12.0), Some(12.0));
+        assert_eq!(times.cap_within(&cell, 100.0), Some(40.0));
+    }
 
     #[test]
     fn names_of_scenarios_are_read_back() {

@@ -3,76 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use serde::{Deserialize, Serialize};
 
-use super::plan::{Cell, Scenario};
-use super::runtime::Runtime;
-
-/// One copy of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
-    /// Programs that ran at the same time.
-    pub(crate) scenario: String,
-    pub(crate) runtime: Runtime,
-    /// From 0.
-    pub(crate) repetition: u32,
-    /// Which of the scenario's programs, from 0.
-    pub(crate) copy: usize,
-    pub(crate) program: String,
-    pub(crate) class: String,
-    /// Repetitions of the timed section in this copy.
-    pub(crate) repeat: u32,
-    /// `verified`, `killed` at the cap, or what was wrong.
-    pub(crate) outcome: String,
-    /// From the copy's start to its end, in seconds, its set-up included.
-    pub(crate) turnaround: f64,
-    /// The sum of the timed sections, in seconds; empty without a result.
-    pub(crate) timed: Option<f64>,
-    /// Millions of operations a second, as the benchmarks count them; empty without a result.
-    pub(crate) mops: Option<f64>,
-    /// Processor time of the copy, user and system, in seconds.
-    pub(crate) processor_time: f64,
-    /// Threads of its regions, as it says; empty without a result.
-    pub(crate) threads: Option<u32>,
-    /// From the first copy's start to the last one's end, in seconds.
-    pub(crate) makespan: f64,
-    /// Seconds after which copies are killed.
-    pub(crate) cap: f64,
-    /// Processors that others used meanwhile, on average.
-    pub(crate) others: f64,
-    /// Nanoseconds of a cache line's round trip before and after the run; empty with one processor.
-    pub(crate) round_trip_before: Option<f64>,
-    pub(crate) round_trip_after: Option<f64>,
-    /// The load average of one minute before the run.
-    pub(crate) load: f64,
-    /// Seconds since 1970 at the end of the run.
-    pub(crate) time: u64,
-    pub(crate) processors: usize,
-    pub(crate) machine: String,
-    pub(crate) kernel: String,
-    /// The commit, with `+` when the tree differs from it.
-    pub(crate) commit: String,
-    pub(crate) compiler: String,
-    pub(crate) flags: String,
-}
-
-/// The outcome of a copy that ended with a verified result.
-pub(crate) const VERIFIED: &str = "verified";
-/// The outcome of a copy that was ended at the cap.
-pub(crate) const KILLED: &str = "killed";
-
-impl Row {
-    pub(crate) fn is_verified(&self) -> bool {
-        self.outcome == VERIFIED
-    }
-}
+use super::plan::Cell;
+use super::row::{KILLED, Row, cell_of, must_be_ours, rows_of, text_of};
 
 /// A record on disk, with all its rows.
 pub(crate) struct Record {
     path: PathBuf,
+    /// Held with a lock, so that two suites do not write one record.
+    file: File,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -80,29 +25,44 @@ impl Record {
     /// A new file, which must not be there yet; or, to go on, one that is.
     ///
     /// A run whose rows are not all there (the suite ended while they were written) is dropped from
-    /// the rows and runs again.
+    /// the file and runs again.
     pub(crate) fn open(path: &Path, resume: bool) -> anyhow::Result<Record> {
         let shown = path.display();
+        if resume {
+            ensure!(path.exists(), "{shown} is not there: without `--resume` a new record begins");
+        } else if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(!resume);
+        let file = options.open(path).with_context(|| format!("cannot open {shown}"))?;
+        lock(&file, path)?;
+        let mut record = Record { path: path.to_owned(), file, rows: Vec::new() };
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
         if !resume {
             ensure!(
-                !path.exists(),
+                bytes.is_empty(),
                 "{shown} is there already: `--resume` goes on with it, `--record FILE` names another"
             );
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)
-                    .with_context(|| format!("cannot create {}", folder.display()))?;
-            }
-            return Ok(Record { path: path.to_owned(), rows: Vec::new() });
+            return Ok(record);
         }
-        let rows = read(path)?;
+        must_be_ours(&bytes).with_context(|| shown.to_string())?;
+        let rows = rows_of(&bytes).with_context(|| shown.to_string())?;
         let whole = Self::done(&rows);
-        let (kept, torn): (Vec<Row>, Vec<Row>) =
-            rows.into_iter().partition(|row| cell_of(row).is_ok_and(|cell| whole.contains(&cell)));
-        let record = Record { path: path.to_owned(), rows: kept };
-        if !torn.is_empty() {
+        record.rows = rows
+            .into_iter()
+            .filter(|row| cell_of(row).is_ok_and(|cell| whole.contains(&cell)))
+            .collect();
+        if text_of(&record.rows, true)? != bytes {
             record.write_all()?;
         }
         Ok(record)
+    }
+
+    /// The rows of a record that is only looked at.
+    pub(crate) fn look(path: &Path) -> anyhow::Result<BTreeSet<Cell>> {
+        Ok(Self::done(&read(path)?))
     }
 
     /// Cells whose copies all have their row.
@@ -124,32 +84,49 @@ impl Record {
         Self::done(&self.rows)
     }
 
+    /// Whether copies of this kind of run were ended at the cap in an earlier repetition: a runtime
+    /// of others that collapsed does so again, which takes time and tells nothing new.
+    pub(crate) fn has_collapsed(&self, cell: &Cell) -> bool {
+        let is_same = |row: &Row| {
+            row.runtime == cell.runtime
+                && cell_of(row).is_ok_and(|other| other.scenario == cell.scenario)
+        };
+        cell.runtime.is_peer() && self.rows.iter().any(|row| row.outcome == KILLED && is_same(row))
+    }
+
     /// Adds one run, to the file too.
     pub(crate) fn add(&mut self, rows: Vec<Row>) -> anyhow::Result<()> {
-        let shown = || format!("cannot write {}", self.path.display());
-        let is_new = self.rows.is_empty();
-        let mut options = OpenOptions::new();
-        let file = options.create(true).append(true).open(&self.path).with_context(shown)?;
-        let mut writer = csv::WriterBuilder::new().has_headers(is_new).from_writer(file);
-        for row in &rows {
-            writer.serialize(row).with_context(shown)?;
-        }
-        writer.flush().with_context(shown)?;
+        let text = text_of(&rows, self.rows.is_empty())?;
+        let shown = || {
+            format!(
+                "cannot write {}; `--resume` goes on with the runs that are in it",
+                self.path.display()
+            )
+        };
+        self.file.write_all(&text).with_context(shown)?;
         self.rows.extend(rows);
         Ok(())
     }
 
-    /// Writes the file anew.
-    fn write_all(&self) -> anyhow::Result<()> {
+    /// Writes the file anew; it is the old one or the new one at any time.
+    fn write_all(&mut self) -> anyhow::Result<()> {
         let aside = self.path.with_extension("csv.new");
         let shown = || format!("cannot write {}", aside.display());
-        let file = File::create(&aside).with_context(shown)?;
-        let mut writer = csv::Writer::from_writer(file);
-        for row in &self.rows {
-            writer.serialize(row).with_context(shown)?;
+        let mut options = OpenOptions::new();
+        // What another process left is lost on purpose: it never became the record.
+        let _ = std::fs::remove_file(&aside);
+        let mut file =
+            options.read(true).append(true).create_new(true).open(&aside).with_context(shown)?;
+        lock(&file, &aside)?;
+        let moved = text_of(&self.rows, true)
+            .and_then(|text| file.write_all(&text).with_context(shown))
+            .and_then(|()| std::fs::rename(&aside, &self.path).with_context(shown));
+        if moved.is_err() {
+            // The first fault is the one to report.
+            let _ = std::fs::remove_file(&aside);
         }
-        writer.flush().with_context(shown)?;
-        std::fs::rename(&aside, &self.path).with_context(shown)
+        self.file = file;
+        moved
     }
 
     /// How often a copy of a program does its timed section, where the record says it: a suite that
@@ -176,80 +153,40 @@ impl Record {
     }
 }
 
+/// Fails at once where another suite holds the record.
+fn lock(file: &File, path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
+    // SAFETY: takes two numbers; `file` keeps the descriptor open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        let fault = std::io::Error::last_os_error();
+        if fault.kind() == std::io::ErrorKind::WouldBlock {
+            bail!("another suite writes {shown}: wait for its end, or `--record FILE`");
+        }
+        return Err(fault).with_context(|| format!("cannot lock {shown}"));
+    }
+    // It may have been replaced before we had the lock.
+    let numbers = file.metadata().map(|it| it.ino()).ok();
+    ensure!(
+        numbers.is_some() && numbers == std::fs::metadata(path).map(|it| it.ino()).ok(),
+        "{shown} was replaced by another suite just now: start again"
+    );
+    Ok(())
+}
+
 /// The rows of a record. The last line may be torn.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
-    let shown = path.display();
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .from_path(path)
-        .with_context(|| format!("cannot read {shown}"))?;
-    let header = reader.headers().with_context(|| format!("{shown}: its header"))?.clone();
-    let mut rows = Vec::new();
-    let mut torn = None;
-    for (index, found) in reader.records().enumerate() {
-        if let Some(fault) = torn.take() {
-            return Err(fault);
-        }
-        let line = index + 2;
-        let row = found.map_err(anyhow::Error::new).and_then(|record| {
-            ensure!(record.len() == header.len(), "{} fields of {}", record.len(), header.len());
-            Ok(record.deserialize(Some(&header))?)
-        });
-        match row {
-            Ok(row) => rows.push(row),
-            Err(fault) => torn = Some(fault.context(format!("{shown}, line {line}"))),
-        }
-    }
-    if torn.is_some() && rows.is_empty() {
-        return Err(torn.unwrap_or_else(|| anyhow::anyhow!("{shown} has no rows")));
-    }
+    let shown = || format!("cannot read {}", path.display());
+    let bytes = std::fs::read(path).with_context(shown)?;
+    let rows = rows_of(&bytes).with_context(shown)?;
+    ensure!(!rows.is_empty(), "{} has no whole row", path.display());
     Ok(rows)
 }
 
-/// The run that a row belongs to.
-pub(crate) fn cell_of(row: &Row) -> anyhow::Result<Cell> {
-    Ok(Cell {
-        repetition: row.repetition,
-        scenario: Scenario::parse(&row.scenario)?,
-        runtime: row.runtime,
-    })
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use super::super::row::tests::row;
+    use super::super::runtime::Runtime;
     use super::*;
-
-    /// A verified row; what a test does not say is plain.
-    pub(crate) fn row(scenario: &str, runtime: Runtime, copy: usize, turnaround: f64) -> Row {
-        Row {
-            scenario: scenario.into(),
-            runtime,
-            repetition: 0,
-            copy,
-            program: Scenario::parse(scenario).unwrap().0[copy].clone(),
-            class: "W".into(),
-            repeat: 3,
-            outcome: VERIFIED.into(),
-            turnaround,
-            timed: Some(turnaround),
-            mops: Some(10.0),
-            processor_time: turnaround,
-            threads: Some(2),
-            makespan: turnaround,
-            cap: 60.0,
-            others: 0.0,
-            round_trip_before: Some(50.0),
-            round_trip_after: None,
-            load: 0.5,
-            time: 7,
-            processors: 2,
-            machine: "a, \"b\"".into(),
-            kernel: "6.1".into(),
-            commit: "abc+".into(),
-            compiler: "gcc 12".into(),
-            flags: "-O3".into(),
-        }
-    }
 
     #[test]
     fn a_record_is_gone_on_with_where_it_ended() {
@@ -262,6 +199,7 @@ pub(crate) mod tests {
         record.add(vec![row("a*2", Runtime::One, 0, 3.0)]).unwrap();
         let whole = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, format!("{whole}a*2,lib")).unwrap();
+        drop(record);
 
         let again = Record::open(&path, true).unwrap();
         assert_eq!(again.rows.len(), 2);
@@ -273,19 +211,104 @@ pub(crate) mod tests {
         assert!(Record::open(&path, false).is_err(), "a record is not written over");
     }
 
+    /// A record of one whole run, closed, and its text.
+    fn written(folder: &Path) -> (PathBuf, String) {
+        let path = folder.join("suite.csv");
+        let mut record = Record::open(&path, false).unwrap();
+        record.add(vec![row("a", Runtime::One, 0, 3.0)]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path, text)
+    }
+
+    #[test]
+    fn wherever_a_record_was_torn_it_is_gone_on_with_and_whole_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, whole) = written(folder.path());
+        let second = text_of(&[row("a", Runtime::Managed, 0, 4.0)], false).unwrap();
+        let both = [whole.as_bytes(), &second].concat();
+        for end in 0..=both.len() {
+            std::fs::write(&path, &both[..end]).unwrap();
+            let mut record = Record::open(&path, true).unwrap();
+            let left = usize::from(end >= whole.len()) + usize::from(end >= both.len());
+            assert_eq!(record.rows.len(), left, "{end} bytes");
+            record.add(vec![row("a", Runtime::Alone, 0, 5.0)]).unwrap();
+            drop(record);
+            assert_eq!(read(&path).unwrap().len(), left + 1, "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn a_record_that_another_suite_writes_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = written(folder.path());
+        let holder = Record::open(&path, true).unwrap();
+        let fault = format!("{:#}", Record::open(&path, true).err().unwrap());
+        assert!(fault.contains("another suite writes"), "{fault}");
+        drop(holder);
+        assert!(Record::open(&path, true).is_ok());
+    }
+
+    #[test]
+    fn a_fresh_record_needs_no_file_and_one_to_go_on_with_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("suite.csv");
+        let fault = format!("{:#}", Record::open(&path, true).err().unwrap());
+        assert!(fault.contains("without `--resume`"), "{fault}");
+        // One that measured nothing leaves an empty file, which is no record yet.
+        drop(Record::open(&path, false).unwrap());
+        assert!(Record::open(&path, false).is_ok());
+    }
+
+    #[test]
+    fn a_row_that_contradicts_itself_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("suite.csv");
+        let good = row("a*2", Runtime::One, 0, 3.0);
+        let wrong = [
+            (Row { program: "b".into(), ..good.clone() }, "is not b"),
+            (Row { copy: 2, ..good.clone() }, "copy 2"),
+            (Row { turnaround: f64::NAN, ..good.clone() }, "NaN"),
+            (Row { scenario: "*".into(), ..good.clone() }, "*"),
+            (Row { processors: 0, ..good.clone() }, "no processors"),
+            (good.clone(), "has a row already"),
+        ];
+        for (row, said) in wrong {
+            std::fs::write(&path, text_of(&[good.clone(), row], true).unwrap()).unwrap();
+            let fault = format!("{:#}", Record::open(&path, true).err().unwrap());
+            assert!(fault.contains("line 3") && fault.contains(said), "{fault}");
+        }
+    }
+
+    #[test]
+    fn what_others_lost_to_the_cap_is_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = Record::open(&folder.path().join("suite.csv"), false).unwrap();
+        for runtime in [Runtime::Libgomp, Runtime::Managed] {
+            record.add(vec![Row { outcome: KILLED.into(), ..row("a", runtime, 0, 9.0) }]).unwrap();
+        }
+        let has_collapsed = |runtime| {
+            let cell = Cell { repetition: 1, ..cell_of(&row("a", runtime, 0, 1.0)).unwrap() };
+            record.has_collapsed(&cell)
+        };
+        assert!(has_collapsed(Runtime::Libgomp) && !has_collapsed(Runtime::Libomp));
+        assert!(!has_collapsed(Runtime::Managed), "ours must not, which each repetition shows");
+    }
+
     #[test]
     fn what_is_no_record_is_refused_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("suite.csv");
-        let mut record = Record::open(&path, false).unwrap();
-        record.add(vec![row("a", Runtime::One, 0, 3.0)]).unwrap();
-        let whole = std::fs::read_to_string(&path).unwrap();
+        let (path, whole) = written(folder.path());
         let (header, line) = whole.split_once('\n').unwrap();
         std::fs::write(&path, format!("{header}\nnonsense\n{line}")).unwrap();
         let fault = format!("{:#}", read(&path).unwrap_err());
         assert!(fault.contains("line 2"), "{fault}");
         std::fs::write(&path, "x,y\n1,2\n").unwrap();
         assert!(read(&path).is_err());
+        let fault = format!("{:#}", Record::open(&path, true).err().unwrap());
+        assert!(fault.contains("its first line is `x,y`"), "{fault}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "x,y\n1,2\n", "and left as it is");
+        std::fs::write(&path, [0xff, 0x0a, 0x00, 0xfe]).unwrap();
+        assert!(Record::open(&path, true).is_err());
         assert!(read(&folder.path().join("none")).is_err());
     }
 

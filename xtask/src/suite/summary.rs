@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::plan::Scenario;
-use super::record::{KILLED, Row, cell_of};
+use super::row::{KILLED, Row, cell_of};
 use super::runtime::Runtime;
 use crate::measure::{AGREE, Spread, median};
 
@@ -57,6 +57,12 @@ impl Run<'_> {
         let least = all.iter().copied().fold(f64::INFINITY, f64::min);
         all.iter().all(|trip| *trip <= least * AGREE)
     }
+}
+
+/// The mean turnaround of the copies of one program.
+fn own(run: &Run<'_>, program: &str) -> f64 {
+    let rows = run.rows.iter().copied().filter(|row| row.program == program).collect();
+    Run { rows }.turnaround()
 }
 
 /// A record, ordered.
@@ -146,15 +152,19 @@ impl<'a> Summary<'a> {
         runtime: Runtime,
         program: &str,
     ) -> Option<Verdict> {
-        let own = |run: &Run<'_>| {
-            let rows: Vec<&Row> =
-                run.rows.iter().copied().filter(|row| row.program == program).collect();
-            Run { rows }.turnaround()
-        };
+        let yardstick = self.yardstick(scenario, program)?;
+        self.judge(scenario, runtime, |run| own(run, program) / yardstick)
+    }
+
+    /// What the turnaround of a program is compared with: its ideal, or in a mix its one-thread
+    /// copy.
+    pub(crate) fn yardstick(&self, scenario: &Scenario, program: &str) -> Option<f64> {
+        if scenario.program().is_some() {
+            return self.ideal(scenario);
+        }
         let verified = self.of(scenario, Runtime::One).filter(|run| run.is_verified());
-        let one: Vec<f64> = verified.map(own).collect();
-        let yardstick = (!one.is_empty()).then(|| median(&one))?;
-        self.judge(scenario, runtime, |run| own(run) / yardstick)
+        let one: Vec<f64> = verified.map(|run| own(run, program)).collect();
+        (!one.is_empty()).then(|| median(&one))
     }
 
     fn judge(
@@ -274,7 +284,9 @@ impl<'a> Summary<'a> {
                     Some(program) => format!("{}, {program}", scenario.name()),
                     None => scenario.name(),
                 };
-                let ideal = self.ideal(&scenario).map_or("-".to_owned(), |it| format!("{it:.2}"));
+                let program = label.as_deref().or_else(|| scenario.program()).unwrap_or_default();
+                let ideal = self.yardstick(&scenario, program);
+                let ideal = ideal.map_or("-".to_owned(), |it| format!("{it:.2}"));
                 _ = write!(text, "{:<34} {ideal:>8}", name);
                 for kind in &kinds {
                     let verdict = kind.iter().find(|(own, _)| *own == label).map(|(_, it)| it);
@@ -328,7 +340,7 @@ fn cell(verdict: &Verdict) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::tests::row;
+    use super::super::row::tests::row;
     use super::*;
 
     /// Copies of one run with these turnarounds; each had as much processor time.

@@ -1,0 +1,126 @@
+//! What a measurement ran on: machine, kernel, commit, compiler and its options.
+
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use procfs::{CpuInfo, Current};
+
+use super::row::Row;
+use crate::measure::usable;
+use crate::setup::{Workspace, shown};
+
+/// What all rows of a suite share.
+pub(crate) struct About {
+    pub(crate) processors: usize,
+    pub(crate) machine: String,
+    pub(crate) kernel: String,
+    pub(crate) commit: String,
+    pub(crate) compiler: String,
+    pub(crate) flags: String,
+}
+
+impl About {
+    pub(crate) fn of(workspace: &Workspace) -> anyhow::Result<About> {
+        let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
+        let git = |arguments: &[&str]| {
+            said(Command::new("git").current_dir(&workspace.root).args(arguments))
+        };
+        // A copy without its history has no commit.
+        let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|_| "unknown".into());
+        let changed = git(&["status", "--porcelain"]).is_ok_and(|changes| !changes.is_empty());
+        let mut flags = Command::new("make");
+        flags.args(["--no-print-directory", "-C"]).arg(workspace.root.join("kernels"));
+        flags.arg("flags");
+        Ok(About {
+            processors: usable()?,
+            machine: model.unwrap_or_else(|| "unknown processors".into()),
+            kernel: said(Command::new("uname").arg("-r"))?,
+            commit: if changed { commit + "+" } else { commit },
+            compiler: said(Command::new("gcc").arg("-dumpfullversion"))?,
+            flags: said(&mut flags)?,
+        })
+    }
+}
+
+impl About {
+    /// Fails unless these rows were measured on the same: what is compared must be one measurement.
+    pub(crate) fn must_match(&self, rows: &[Row], any_commit: bool) -> anyhow::Result<()> {
+        for row in rows {
+            let (processors, of_row) = (self.processors.to_string(), row.processors.to_string());
+            let pairs = [
+                ("processors", &processors, &of_row, ""),
+                ("machine", &self.machine, &row.machine, ""),
+                ("kernel", &self.kernel, &row.kernel, ""),
+                ("compiler", &self.compiler, &row.compiler, ""),
+                ("options of the compiler", &self.flags, &row.flags, ""),
+                ("commit", &self.commit, &row.commit, "`--any-commit` goes on all the same, or "),
+            ];
+            for (what, ours, theirs, way) in pairs {
+                ensure!(
+                    ours == theirs || what == "commit" && any_commit,
+                    "the record is of another {what}: `{theirs}`, and here it is `{ours}`; \
+                     {way}`--record FILE` without `--resume` begins a new one"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The commits of some rows, each once.
+pub(crate) fn commits(rows: &[Row]) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for row in rows {
+        if !all.contains(&row.commit.as_str()) {
+            all.push(&row.commit);
+        }
+    }
+    all.join(" ")
+}
+
+/// What a command prints, in one line.
+fn said(command: &mut Command) -> anyhow::Result<String> {
+    let shown = shown(command);
+    let output = command.output().with_context(|| format!("cannot start {shown}"))?;
+    ensure!(output.status.success(), "{shown}: {}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).trim().replace('\n', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::tests::row;
+    use super::super::runtime::Runtime;
+    use super::*;
+
+    #[test]
+    fn rows_of_another_machine_or_commit_are_not_gone_on_with() {
+        let good = row("a", Runtime::One, 0, 1.0);
+        let about = About {
+            processors: good.processors,
+            machine: good.machine.clone(),
+            kernel: good.kernel.clone(),
+            commit: good.commit.clone(),
+            compiler: good.compiler.clone(),
+            flags: good.flags.clone(),
+        };
+        about.must_match(&[], false).unwrap();
+        about.must_match(std::slice::from_ref(&good), false).unwrap();
+        let fault = |row: Row, any| {
+            about.must_match(&[good.clone(), row], any).err().map(|fault| fault.to_string())
+        };
+        let of_commit = Row { commit: "def".into(), ..good.clone() };
+        let said = fault(of_commit.clone(), false).unwrap();
+        assert!(said.contains("commit: `def`, and here it is `abc+`"), "{said}");
+        assert!(said.contains("--any-commit"), "{said}");
+        assert_eq!(fault(of_commit, true), None);
+        for other in [
+            Row { processors: 8, ..good.clone() },
+            Row { machine: "x".into(), ..good.clone() },
+            Row { kernel: "x".into(), ..good.clone() },
+            Row { compiler: "x".into(), ..good.clone() },
+            Row { flags: "x".into(), ..good.clone() },
+        ] {
+            assert!(fault(other, true).is_some_and(|said| !said.contains("--any-commit")));
+        }
+    }
+}
