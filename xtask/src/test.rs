@@ -1,7 +1,8 @@
 //! All checks of the project, lane by lane; the first lane that fails ends the run.
 
+mod count;
+
 use std::io::{BufRead, BufReader};
-use std::ops::AddAssign;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
+use self::count::{Count, result_line};
 use crate::demo::{Program, Subject};
 use crate::measure::{Household, run_copies};
 use crate::peers::must_load;
@@ -17,7 +19,7 @@ use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 use crate::shim::{self, Form};
 use crate::skips::{self, Skips};
 use crate::vm::{self, Guest};
-use crate::{artifact, conformance, flip, graph, package, words};
+use crate::{artifact, conformance, flip, graph, package, report, words};
 
 /// Enough for every kind of region and wait, and short even when four threads share one processor.
 const SMALL_WORK: [&str; 2] = ["--work", "4"];
@@ -25,44 +27,6 @@ const SMALL_WORK: [&str; 2] = ["--work", "4"];
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 /// What a lane of `--slow` may still take when its time is over: the longest program of it.
 const LAST_PROGRAM: Duration = Duration::from_secs(90);
-
-/// What a lane found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    passed: u64,
-    failed: u64,
-    /// Noted in the file of [`skips`]; not among those that passed.
-    skipped: u64,
-}
-
-impl Count {
-    /// A lane that is one check.
-    const ONE: Count = Count { passed: 1, failed: 0, skipped: 0 };
-
-    fn passed(passed: u64) -> Count {
-        Count { passed, ..Count::default() }
-    }
-
-    /// With skips; where `as_passed`, a test that notes one ended as one that passed.
-    fn with_skips(self, skipped: u64, as_passed: bool) -> Count {
-        let passed = if as_passed { self.passed.saturating_sub(skipped) } else { self.passed };
-        Count { passed, skipped, ..self }
-    }
-}
-
-impl AddAssign for Count {
-    fn add_assign(&mut self, other: Count) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.skipped += other.skipped;
-    }
-}
-
-impl std::fmt::Display for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
-    }
-}
 
 /// What every lane is given.
 struct Stage<'a> {
@@ -165,6 +129,7 @@ const LANES: &[Lane] = &[
         None => Ok(Count::default()),
     })
     .of_tests(),
+    slow("report", 30, |stage| report::look(stage.workspace).map(Count::passed)),
     slow("san-thread", 200, |stage| {
         san::run(stage.workspace, &san::Options::until(Sanitizer::Thread, stage.deadline))
             .map(Count::passed)
@@ -301,20 +266,6 @@ fn counted(command: &mut Command) -> anyhow::Result<Count> {
     }
 }
 
-/// Reads "test result: ok. 5 passed; 0 failed; 1 ignored; ...".
-fn result_line(line: &str) -> Option<Count> {
-    let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
-    let mut count = Count::default();
-    for part in numbers.split("; ") {
-        match part.split_once(' ') {
-            Some((number, "passed")) => count.passed = number.parse().ok()?,
-            Some((number, "failed")) => count.failed = number.parse().ok()?,
-            _ => {}
-        }
-    }
-    Some(count)
-}
-
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -440,16 +391,6 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
 mod tests {
     use super::*;
 
-    #[test]
-    fn result_lines_are_added_up() {
-        let found = result_line(
-            "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s",
-        );
-        assert_eq!(found, Some(Count { passed: 5, failed: 2, skipped: 0 }));
-        assert_eq!(result_line("test some::name ... ok"), None);
-        assert_eq!(result_line("test result: ok. many passed; 0 failed"), None);
-    }
-
     fn shell(script: &str) -> Command {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
@@ -469,23 +410,6 @@ mod tests {
         assert_eq!(failed.unwrap(), Count { passed: 1, failed: 1, skipped: 0 });
         let passed = counted(&mut shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"));
         assert_eq!(passed.unwrap(), Count { passed: 2, failed: 0, skipped: 0 });
-    }
-
-    #[test]
-    fn what_was_skipped_did_not_pass() {
-        assert_eq!(
-            Count::passed(5).with_skips(2, true).to_string(),
-            "3 passed, 0 failed, 2 skipped"
-        );
-        assert_eq!(
-            Count::passed(5).with_skips(2, false).to_string(),
-            "5 passed, 0 failed, 2 skipped"
-        );
-        // A lane that was skipped as a whole.
-        assert_eq!(
-            Count::default().with_skips(1, true).to_string(),
-            "0 passed, 0 failed, 1 skipped"
-        );
     }
 
     #[test]

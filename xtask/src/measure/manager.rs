@@ -12,7 +12,8 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::copies::{Servant, check_interrupt};
+use super::household::check_interrupt;
+use super::servant::Servant;
 
 /// Longer than any start takes on a machine that works.
 const START: Duration = Duration::from_secs(10);

@@ -2,15 +2,20 @@
 //! one, a manager of their own, the load of others, the round trip of a cache line.
 
 mod copies;
+mod dialogue;
+mod household;
 mod load;
 mod manager;
+mod process;
 mod round_trip;
+mod servant;
 
-pub(crate) use self::copies::{
-    Finish, Household, check_interrupt, is_interrupted, monotonic_ns, run_copies, run_together,
-};
+pub(crate) use self::copies::{Finish, run_copies, run_together};
+pub(crate) use self::dialogue::Dialogue;
+pub(crate) use self::household::{Household, check_interrupt, is_interrupted};
 pub(crate) use self::load::{Load, busy, processors, usable};
 pub(crate) use self::manager::Manager;
+pub(crate) use self::process::monotonic_ns;
 pub(crate) use self::round_trip::round_trip_ns;
 
 /// Runs are compared whose round trips of a cache line differ by at most this factor.

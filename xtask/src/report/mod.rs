@@ -1,7 +1,9 @@
 //! `cargo xtask report`: records of benches and suite as one self-contained HTML page.
 
+mod browser;
 mod chart;
 mod data;
+mod look;
 mod page;
 
 use std::collections::BTreeMap;
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 
 use self::data::Section;
+pub(crate) use self::look::run as look;
 use crate::setup::Workspace;
 
 /// What to show.
@@ -54,8 +57,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
 fn usual(workspace: &Workspace) -> anyhow::Result<Vec<PathBuf>> {
     let mut newest: BTreeMap<String, PathBuf> = BTreeMap::new();
     // Later folders and later dates replace earlier ones.
-    for folder in ["benches/records", "target/bench"] {
-        for path in csv_files(&workspace.root.join(folder))? {
+    for folder in [workspace.root.join("benches/records"), workspace.target.join("bench")] {
+        for path in csv_files(&folder)? {
             // Other records than of times stand beside them: of transfers, of the manager.
             if let Ok(section) = data::read(&path) {
                 newest.insert(section.title, path);

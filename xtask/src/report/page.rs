@@ -19,8 +19,8 @@ body { margin: 0 auto; max-width: 72rem; padding: 1rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
 h3 { font-size: 1rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
-p, li { overflow-wrap: anywhere; } .about { color: var(--pale); margin: 0; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr));
+h1, h2, p, li, summary, nav { overflow-wrap: anywhere; } .about { color: var(--pale); margin: 0; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr));
   gap: 1.5rem; margin-top: 1rem; }
 figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
 svg text { fill: var(--ink); font-size: 12px; } svg .group { font-weight: 600; }
@@ -33,7 +33,7 @@ svg line.far { stroke: var(--far); stroke-width: 2; }
 th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; } .bad { color: var(--bad); }
-.good { color: var(--good); } nav a { margin-right: 1rem; } a { color: var(--near); }
+.good { color: var(--good); } nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; } a { color: var(--near); }
 details > summary { cursor: pointer; color: var(--pale); }
 ";
 

@@ -88,14 +88,18 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let outcome = suite.measure(options, &cells, &mut record, deadline);
     let manager = suite.manager.finish();
     drop(household);
-    if !record.rows.is_empty() {
-        print!("\n{}", report(&record)?);
-        println!("{}; {}", suite.load, record.path().display());
+    let tables = if record.rows.is_empty() { Ok(String::new()) } else { report(&record) };
+    match &tables {
+        Ok(text) => print!("\n{text}"),
+        // Told here, since the suite's own fault, if it has one, ends this.
+        Err(fault) => println!("\n{fault:#}"),
     }
+    println!("{}; {}", suite.load, record.path().display());
     if is_interrupted() {
         bail!("interrupted: `--resume` with the same options goes on after the last whole run");
     }
     outcome?;
+    tables?;
     println!("the manager took {:.2} s of processor time", manager?.cpu.as_secs_f64());
     ensure!(suite.failures == 0, "{} copies gave no verified result, see above", suite.failures);
     Ok(())

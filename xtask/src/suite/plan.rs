@@ -171,8 +171,8 @@ impl Times {
         (left / expected.max(most)).min(1.0)
     }
 
-    /// The cap of a run that begins with `left` seconds; none if it should not begin, since it would
-    /// be ended although it behaves.
+    /// The cap of a run that begins with `left` seconds; none if it should not begin, since it
+    /// would be ended although it behaves.
     pub(crate) fn cap_within(&self, cell: &Cell, left: f64) -> Option<f64> {
         (self.expected(cell) * SLACK <= left).then(|| self.cap(cell).min(left))
     }

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
@@ -153,16 +154,23 @@ impl Record {
     }
 }
 
-/// Fails at once where another suite holds the record.
+/// A process that was just started holds what its parent had open until its own program begins.
+const LET_GO: Duration = Duration::from_millis(500);
+
+/// Fails where another suite holds the record.
 fn lock(file: &File, path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
+    let begin = Instant::now();
     // SAFETY: takes two numbers; `file` keeps the descriptor open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+    while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         let fault = std::io::Error::last_os_error();
-        if fault.kind() == std::io::ErrorKind::WouldBlock {
+        if fault.kind() != std::io::ErrorKind::WouldBlock {
+            return Err(fault).with_context(|| format!("cannot lock {shown}"));
+        }
+        if begin.elapsed() > LET_GO {
             bail!("another suite writes {shown}: wait for its end, or `--record FILE`");
         }
-        return Err(fault).with_context(|| format!("cannot lock {shown}"));
+        std::thread::sleep(Duration::from_millis(5));
     }
     // It may have been replaced before we had the lock.
     let numbers = file.metadata().map(|it| it.ino()).ok();

@@ -113,7 +113,7 @@ pub(super) fn must_be_ours(bytes: &[u8]) -> anyhow::Result<()> {
     ensure!(
         ours.as_bytes().starts_with(first),
         "no record that this suite could go on with: its first line is `{}`, and not `{}`",
-        String::from_utf8_lossy(&first[..first.len().min(400)]).trim(),
+        String::from_utf8_lossy(&first[..first.len().min(200)]).trim().escape_debug(),
         ours.trim()
     );
     Ok(())
