@@ -23,6 +23,7 @@ pub mod membarrier;
 pub mod message;
 #[cfg(loom)]
 pub mod model;
+pub mod numa;
 pub mod page_fault;
 pub mod process;
 pub mod pthread;

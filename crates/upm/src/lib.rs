@@ -1,0 +1,47 @@
+//! Page migration at user level: moves the pages of a program's hot arrays to the memory nodes that
+//! use them most, with no change to how the program distributes its data.
+//!
+//! The program names its *hot areas*, arrays that parallel loops read and write. A *source* counts
+//! for each page how often each node refers to it, during one iteration of the program's outer
+//! loop. After the iteration the [`Migrator`] moves each page for which the competitive criterion
+//! says so. It does the same after the next iteration while it finds pages to move, then turns
+//! itself off. For programs whose phases use the same pages from different nodes, [`Phases`]
+//! records the counters at the phases' borders, and moves the most critical pages before each phase
+//! and back after the last.
+//!
+//! # Modules, from the bottom up
+//! 1. `topology`, `area`: memory nodes and how far they are; the hot areas and their pages.
+//! 2. `counters`: references for each page and node.
+//! 3. `criterion`, `history`: whether a page should move; which pages go to and fro.
+//! 4. `mover`: what moves pages, and what became of each.
+//! 5. `statistics`: what was done, and why.
+//! 6. `migrator`: one call of the iterative engine.
+//! 7. `phases`: record, compare, replay, undo, and whether that is worth it.
+//!
+//! # Papers
+//! P4 "Is Data Distribution Necessary in OpenMP?" (UPMlib). `mover` and `migrator` say where the
+//! code deviates.
+
+// What cannot be written must not panic: `platform::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+// Files are read aside, locks keep errno: `platform::file`, `platform::lock`.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+pub mod area;
+pub mod counters;
+pub mod criterion;
+pub mod history;
+pub mod migrator;
+pub mod mover;
+pub mod phases;
+pub mod statistics;
+pub mod topology;
+
+pub use area::{AreaError, AreaId, Areas};
+pub use counters::Counters;
+pub use criterion::{Criterion, Judge, Stay, Verdict};
+pub use migrator::{Migrator, Off, Parameters};
+pub use mover::{Home, Mover, Outcome, Refusal};
+pub use phases::{GainTest, Phases};
+pub use statistics::{Call, Decision, Statistics};
+pub use topology::{KernelTopology, Node, TableTopology, Topology, TopologyError};

@@ -1,0 +1,194 @@
+//! What the engine did, and why: numbers for each call, and the reason of each decision.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use crate::criterion::{Stay, Verdict};
+use crate::migrator::Off;
+use crate::mover::{Outcome, Refusal};
+use crate::topology::Node;
+
+/// One decision: of a page, or of pages that are decided together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The pages' numbers.
+    pub pages: Range<usize>,
+    /// The address of the first one.
+    pub address: usize,
+    /// Where it was, or most of them were.
+    pub home: Option<Node>,
+    /// The references that it was decided by, for each node.
+    pub counts: Vec<u64>,
+    /// What the rule said.
+    pub verdict: Verdict,
+    /// What became of the pages that were to move, in order.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.address)?;
+        if self.pages.len() > 1 {
+            write!(f, " ({} pages)", self.pages.len())?;
+        }
+        match self.home {
+            Some(home) => write!(f, " on node {home}, counters {:?}: ", self.counts)?,
+            None => write!(f, " on no node, counters {:?}: ", self.counts)?,
+        }
+        match self.verdict {
+            Verdict::Stay(stay) => write!(f, "stays: {}", stay.reason()),
+            Verdict::Move { to, ratio, .. } => {
+                write!(f, "to node {to}, ratio {ratio:.1}: ")?;
+                let refused = self.outcomes.iter().find_map(|outcome| match outcome {
+                    Outcome::Refused(refusal) => Some(*refusal),
+                    _ => None,
+                });
+                let other = self.outcomes.iter().find_map(|outcome| match outcome {
+                    Outcome::Elsewhere(node) => Some(*node),
+                    _ => None,
+                });
+                match (refused, other) {
+                    (Some(refusal), _) => write!(f, "refused: {}", refusal.reason()),
+                    (None, Some(node)) => write!(f, "it was full; on node {node}"),
+                    (None, None) => write!(f, "moved"),
+                }
+            }
+        }
+    }
+}
+
+/// One call of the iterative engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Pages that were looked at.
+    pub pages: usize,
+    /// Pages that moved to where they should be.
+    pub moved: usize,
+    /// Pages that moved to another node, since theirs was full.
+    pub elsewhere: usize,
+    /// Pages that should have moved, and stayed.
+    pub refused: BTreeMap<Refusal, usize>,
+    /// Pages that were to stay, by reason.
+    pub stayed: BTreeMap<Stay, usize>,
+    /// Nanoseconds that it took, with the migrations.
+    pub nanoseconds: u64,
+}
+
+impl Call {
+    /// Pages that are elsewhere now.
+    pub fn migrations(&self) -> usize {
+        self.moved + self.elsewhere
+    }
+
+    /// Pages that should have moved and stayed.
+    pub fn refusals(&self) -> usize {
+        self.refused.values().sum()
+    }
+
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Moved => self.moved += 1,
+            Outcome::Elsewhere(_) => self.elsewhere += 1,
+            Outcome::Refused(refusal) => *self.refused.entry(refusal).or_default() += 1,
+        }
+    }
+}
+
+/// What was done since the beginning.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Statistics {
+    /// Pages of all hot areas.
+    pub pages: usize,
+    /// The calls of the iterative engine while it was on.
+    pub calls: Vec<Call>,
+    /// Frozen pages.
+    pub frozen: usize,
+    /// Pages that were moved before phases.
+    pub replayed: usize,
+    /// Pages that were moved back.
+    pub undone: usize,
+    /// Pages that could not be moved before a phase, or back, by reason.
+    pub phase_refused: BTreeMap<Refusal, usize>,
+    /// Nanoseconds of these migrations.
+    pub phase_nanoseconds: u64,
+    /// How often the engine was turned on again.
+    pub rearmed: usize,
+    /// Why the engine is off.
+    pub off: Option<Off>,
+    /// The decisions of the last call, for those that moved or should have, or all of them.
+    pub decisions: Vec<Decision>,
+}
+
+impl Statistics {
+    /// Pages that all calls moved.
+    pub fn migrations(&self) -> usize {
+        self.calls.iter().map(Call::migrations).sum()
+    }
+
+    /// The share of the migrations that the first call made, from 0 to 1; `None` without any.
+    pub fn share_of_first(&self) -> Option<f64> {
+        let all = self.migrations();
+        #[expect(clippy::cast_precision_loss, reason = "machines have fewer than 2^53 pages")]
+        let share = |first: usize| first as f64 / all as f64;
+        (all > 0).then(|| share(self.calls.first().map_or(0, Call::migrations)))
+    }
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls = self.calls.len();
+        write!(
+            f,
+            "upm: {} hot pages, {} migrations in {calls} calls",
+            self.pages,
+            self.migrations()
+        )?;
+        if let Some(share) = self.share_of_first() {
+            write!(f, ", {:.0} % in the first", 100.0 * share)?;
+        }
+        if self.frozen > 0 {
+            write!(f, ", {} frozen", self.frozen)?;
+        }
+        if self.rearmed > 0 {
+            write!(f, ", turned on again {} times", self.rearmed)?;
+        }
+        writeln!(f)?;
+        for (number, call) in self.calls.iter().enumerate() {
+            let micros = call.nanoseconds / 1000;
+            writeln!(
+                f,
+                "  call {}: {} pages, {} moved, {} moved elsewhere, {} refused, {micros} us",
+                number + 1,
+                call.pages,
+                call.moved,
+                call.elsewhere,
+                call.refusals()
+            )?;
+            for (refusal, pages) in &call.refused {
+                writeln!(f, "    refused {pages}: {}", refusal.reason())?;
+            }
+            for (stay, pages) in &call.stayed {
+                writeln!(f, "    stayed {pages}: {}", stay.reason())?;
+            }
+        }
+        if self.replayed > 0 || self.undone > 0 {
+            let micros = self.phase_nanoseconds / 1000;
+            writeln!(
+                f,
+                "  phases: {} replayed, {} undone, {micros} us",
+                self.replayed, self.undone
+            )?;
+        }
+        for (refusal, pages) in &self.phase_refused {
+            writeln!(f, "    refused {pages}: {}", refusal.reason())?;
+        }
+        if let Some(off) = &self.off {
+            writeln!(f, "  off: {off}")?;
+        }
+        for decision in &self.decisions {
+            writeln!(f, "  {decision}")?;
+        }
+        Ok(())
+    }
+}
