@@ -67,6 +67,9 @@ pub enum Policy {
     Preferred,
     /// On the nodes in turn.
     Interleave,
+    /// On the node of the thread that touches it first, whatever else says otherwise. The kernel's
+    /// balancing leaves such pages alone.
+    Local,
 }
 
 impl Policy {
@@ -76,6 +79,7 @@ impl Policy {
             Self::Preferred => 1,
             Self::Bind => 2,
             Self::Interleave => 3,
+            Self::Local => 4,
         }
     }
 }

@@ -1,14 +1,20 @@
-//! Page faults of the program itself: a report before it dies of one, and the signal stacks that
-//! the report runs on.
+//! Page faults of the program itself: those that the library resolves, a report before it dies of
+//! one, and the signal stacks that both run on.
 //!
 //! # Protocol
-//! The handler of SIGSEGV and SIGBUS asks the reporter about the faulting address. If it knows it,
-//! the fault happens again with the default action, so that the core shows the place. Any other
-//! fault goes to the handler that was there before.
+//! 1. The handler of SIGSEGV and SIGBUS asks the resolver about the fault. If it resolved it, the
+//!    access happens again.
+//! 2. Else it asks the reporter about the faulting address. If it knows it, the fault happens again
+//!    with the default action, so that the core shows the place.
+//! 3. Any other fault goes to the handler that was there before.
+//! 4. A program may install a handler of its own later. [`install_resolver`] puts ours in front of
+//!    it again. The program's handler may call what it found, which is ours: so each time ours is
+//!    another function, which knows what was there before *it*, and no two handlers call each other
+//!    in a circle.
 //!
 //! # In the handler
-//! Only loads of atomics, `sigaction`, `raise`, and what the reporter does: no allocation, no lock,
-//! no thread-local storage (which may be allocated at first use).
+//! Only loads of atomics, `sigaction`, `raise`, and what resolver and reporter do: no allocation,
+//! no lock, no thread-local storage (which may be allocated at first use).
 
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -20,16 +26,44 @@ use std::sync::atomic::{
 use nix::sys::mman::{self, MapFlags, ProtFlags};
 use std::num::NonZeroUsize;
 
+use crate::error::{SysError, SysResult};
+
 /// Asked about the address of each fault; true when it is one of its own, which it has reported.
 pub type Reporter = fn(address: usize) -> bool;
 
-/// What was there before, for faults that are not the reporter's: SIGSEGV, SIGBUS.
-static PREVIOUS: [AtomicPtr<libc::sigaction>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+/// Asked about each fault first; true when the access will succeed now.
+pub type Resolver = fn(fault: Fault) -> bool;
+
+/// A page fault, as the kernel tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The address that was accessed.
+    pub address: usize,
+    /// Memory is mapped there, but not for this access (`SEGV_ACCERR`).
+    pub is_forbidden: bool,
+}
+
+/// `SEGV_ACCERR` of the kernel.
+const SEGV_ACCERR: libc::c_int = 2;
+
+/// How often ours can be put in front of a handler of the program's.
+const LEVELS: usize = 4;
+
+/// Ours for each level.
+const HANDLERS: [extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void); LEVELS] =
+    [on_fault::<0>, on_fault::<1>, on_fault::<2>, on_fault::<3>];
+
+/// What was there before, for each level: SIGSEGV, SIGBUS.
+static PREVIOUS: [[AtomicPtr<libc::sigaction>; 2]; LEVELS] =
+    [const { [const { AtomicPtr::new(ptr::null_mut()) }; 2] }; LEVELS];
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 /// The reporter, as a function pointer; null before `install`.
 static REPORTER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// The resolver, as a function pointer; null before `install_resolver`.
+static RESOLVER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// Has `reporter` asked about each fault from now on, for the life of the process. Only the first
 /// call does anything; a signal that the system does not let us handle keeps its action.
@@ -45,28 +79,88 @@ pub unsafe fn install(reporter: Reporter) {
     if !BEGUN.swap(true, Relaxed) {
         // ORDERING: Release - pairs with the handler's Acquire.
         REPORTER.store(reporter as *mut (), Release);
-        for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
-            // SAFETY: - sigaction is plain data, for which zeros are valid.
-            let mut old: libc::sigaction = unsafe { mem::zeroed() };
-            // SAFETY: - null means: only tell; `old` is writable.
-            if unsafe { libc::sigaction(signal, ptr::null(), &mut old) } != 0 {
-                continue;
-            }
-            // ORDERING: Release - pairs with the handler's Acquire. Leaked: a handler is for the
-            // life of the process.
-            previous.store(Box::into_raw(Box::new(old)), Release);
-            // SAFETY: - as above.
-            let mut new: libc::sigaction = unsafe { mem::zeroed() };
-            new.sa_sigaction = on_fault as *const () as usize;
-            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // SAFETY: - `on_fault` has the signature that SA_SIGINFO asks for, and does only what a
-            // handler may.
-            unsafe { libc::sigaction(signal, &new, ptr::null_mut()) };
-        }
+        // A signal that cannot be handled keeps its action.
+        let _ = come_first();
     }
 }
 
-extern "C" fn on_fault(
+/// Has `resolver` asked about each fault, and puts the handler in front of the one that the program
+/// has now. To be called each time before faults are made to happen. One resolver for the life of
+/// the process: another one takes its place.
+///
+/// # Safety
+/// - As for [`install`].
+///
+/// # Errors
+/// The system does not let us handle a signal; `EBUSY`: another thread is here, or was when this
+/// process was forked; `ENOSPC`: the program's handlers were replaced too often.
+pub unsafe fn install_resolver(resolver: Resolver) -> SysResult<()> {
+    // ORDERING: Release - pairs with the handler's Acquire.
+    RESOLVER.store(resolver as *mut (), Release);
+    come_first()
+}
+
+/// Makes ours the handler of both signals.
+fn come_first() -> SysResult<()> {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    let busy = SysError::new("sigaction", libc::EBUSY);
+    // No lock, as above; the other thread takes microseconds.
+    let mut tries = 0;
+    // ORDERING: Acquire - pairs with the Release below: that thread's levels are seen.
+    while IS_TAKEN.swap(true, Acquire) {
+        tries += 1;
+        if tries == 10_000 {
+            return Err(busy);
+        }
+        std::thread::yield_now();
+    }
+    let outcome = (0..SIGNALS.len()).try_for_each(come_first_for);
+    // ORDERING: Release - pairs with the Acquire above.
+    IS_TAKEN.store(false, Release);
+    outcome
+}
+
+fn come_first_for(index: usize) -> SysResult<()> {
+    let signal = SIGNALS[index];
+    // SAFETY: - sigaction is plain data, for which zeros are valid.
+    let mut old: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: - null means: only tell; `old` is writable.
+    if unsafe { libc::sigaction(signal, ptr::null(), &mut old) } != 0 {
+        return Err(SysError::last("sigaction"));
+    }
+    if HANDLERS.iter().any(|ours| *ours as *const () as usize == old.sa_sigaction) {
+        return Ok(());
+    }
+    // The level that has this handler already, or the first free one.
+    let level = PREVIOUS.iter().position(|previous| {
+        // ORDERING: Relaxed - written by this thread or before IS_TAKEN was released.
+        let known = previous[index].load(Relaxed);
+        // SAFETY: - never freed, and not written after it was stored.
+        unsafe { known.as_ref() }.is_none_or(|known| {
+            known.sa_sigaction == old.sa_sigaction && known.sa_flags == old.sa_flags
+        })
+    });
+    let level = level.ok_or(SysError::new("sigaction", libc::ENOSPC))?;
+    let previous = &PREVIOUS[level][index];
+    // ORDERING: Relaxed - as above.
+    if previous.load(Relaxed).is_null() {
+        // ORDERING: Release - pairs with the handler's Acquire. Leaked: a handler is for the life
+        // of the process.
+        previous.store(Box::into_raw(Box::new(old)), Release);
+    }
+    // SAFETY: - as above.
+    let mut new: libc::sigaction = unsafe { mem::zeroed() };
+    new.sa_sigaction = HANDLERS[level] as *const () as usize;
+    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: - `on_fault` has the signature that SA_SIGINFO asks for, and does only what a
+    // handler may.
+    if unsafe { libc::sigaction(signal, &new, ptr::null_mut()) } != 0 {
+        return Err(SysError::last("sigaction"));
+    }
+    Ok(())
+}
+
+extern "C" fn on_fault<const LEVEL: usize>(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
@@ -77,18 +171,30 @@ extern "C" fn on_fault(
     if code > 0 {
         // SAFETY: - as above.
         let address = unsafe { (*info).si_addr() }.addr();
+        // ORDERING: Acquire - pairs with `install_resolver`.
+        let resolver = RESOLVER.load(Acquire);
+        if !resolver.is_null() {
+            // SAFETY: - stored by `install_resolver`, from this type.
+            let resolver = unsafe { mem::transmute::<*mut (), Resolver>(resolver) };
+            let is_forbidden = signal == libc::SIGSEGV && code == SEGV_ACCERR;
+            if resolver(Fault { address, is_forbidden }) {
+                return;
+            }
+        }
         // ORDERING: Acquire - pairs with `install`.
         let reporter = REPORTER.load(Acquire);
-        // SAFETY: - stored by `install`, from this type, before the handler was there.
-        let reporter = unsafe { mem::transmute::<*mut (), Reporter>(reporter) };
-        if reporter(address) {
-            fall_back_to(signal, None, code);
-            return;
+        if !reporter.is_null() {
+            // SAFETY: - stored by `install`, from this type.
+            let reporter = unsafe { mem::transmute::<*mut (), Reporter>(reporter) };
+            if reporter(address) {
+                fall_back_to(signal, None, code);
+                return;
+            }
         }
     }
     let index = usize::from(signal == libc::SIGBUS);
-    // ORDERING: Acquire - pairs with `install`.
-    let previous = PREVIOUS[index].load(Acquire);
+    // ORDERING: Acquire - pairs with `come_first_for`.
+    let previous = PREVIOUS[LEVEL][index].load(Acquire);
     // SAFETY: - stored before the handler was installed, never freed.
     let previous = unsafe { &*previous };
     match previous.sa_sigaction {

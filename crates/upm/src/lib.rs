@@ -17,6 +17,7 @@
 //! 5. `statistics`: what was done, and why.
 //! 6. `migrator`: one call of the iterative engine.
 //! 7. `phases`: record, compare, replay, undo, and whether that is worth it.
+//! 8. `source`: what counts references.
 //!
 //! # Papers
 //! P4 "Is Data Distribution Necessary in OpenMP?" (UPMlib). `mover` and `migrator` say where the
@@ -34,6 +35,7 @@ pub mod history;
 pub mod migrator;
 pub mod mover;
 pub mod phases;
+pub mod source;
 pub mod statistics;
 pub mod topology;
 
@@ -43,5 +45,6 @@ pub use criterion::{Criterion, Judge, Stay, Verdict};
 pub use migrator::{Migrator, Off, Parameters};
 pub use mover::{Home, Mover, Outcome, Refusal};
 pub use phases::{GainTest, Phases};
+pub use source::{CounterSource, NoSource, ScriptedSource};
 pub use statistics::{Call, Decision, Statistics};
 pub use topology::{KernelTopology, Node, TableTopology, Topology, TopologyError};

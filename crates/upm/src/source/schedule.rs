@@ -1,0 +1,214 @@
+//! Counts by what loops say they touch: which bytes an iteration reads and writes, and on which
+//! node it ran. Exact in bytes that are named; caches are not known to it.
+//!
+//! # Protocol
+//! Workers call the [`Ledger`] for each chunk that they ran. While nothing is recorded such a call
+//! is one load.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use platform::lock::Mutex;
+
+use super::{Caps, CounterSource, Scope, SourceError};
+use crate::area::Areas;
+use crate::counters::Counters;
+use crate::topology::{Node, Topology};
+
+/// Bytes that one reference brings: a cache line.
+const LINE: usize = 64;
+
+/// What an iteration of a loop touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The address for iteration 0.
+    pub base: usize,
+    /// Bytes from one iteration to the next.
+    pub stride: usize,
+    /// Bytes that an iteration touches.
+    pub bytes: usize,
+    /// How often it touches them.
+    pub times: u32,
+}
+
+#[derive(Debug)]
+struct Book {
+    areas: Areas,
+    /// The operating system's number of each node.
+    numbers: Vec<u32>,
+    counts: Vec<AtomicU64>,
+}
+
+/// What workers tell of their chunks.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    is_open: AtomicBool,
+    book: Mutex<Option<Arc<Book>>>,
+}
+
+impl Ledger {
+    /// Iterations of a loop ran on a node (the operating system's number).
+    pub fn ran(&self, node: u32, pattern: &Pattern, iterations: Range<usize>) {
+        let Some(book) = self.open_book() else { return };
+        let Some(node) = book.node(node) else { return };
+        let address = |iteration: usize| {
+            iteration.checked_mul(pattern.stride).and_then(|far| far.checked_add(pattern.base))
+        };
+        let times = u64::from(pattern.times);
+        if pattern.stride <= pattern.bytes {
+            let (Some(begin), Some(last)) =
+                (address(iterations.start), iterations.end.checked_sub(1).and_then(address))
+            else {
+                return;
+            };
+            if !iterations.is_empty() {
+                book.count(node, begin..last.saturating_add(pattern.bytes), times);
+            }
+        } else {
+            for begin in iterations.filter_map(address) {
+                book.count(node, begin..begin.saturating_add(pattern.bytes), times);
+            }
+        }
+    }
+
+    /// Bytes were touched once from a node (the operating system's number).
+    pub fn touched(&self, node: u32, bytes: Range<usize>) {
+        if let Some(book) = self.open_book()
+            && let Some(node) = book.node(node)
+        {
+            book.count(node, bytes, 1);
+        }
+    }
+
+    fn open_book(&self) -> Option<Arc<Book>> {
+        // ORDERING: Relaxed - only says whether it is worth taking the lock.
+        if !self.is_open.load(Relaxed) {
+            return None;
+        }
+        self.book.lock().ok()?.clone()
+    }
+}
+
+impl Book {
+    fn node(&self, number: u32) -> Option<Node> {
+        self.numbers.iter().position(|known| *known == number).map(Node::at)
+    }
+
+    fn count(&self, node: Node, bytes: Range<usize>, times: u64) {
+        let page = self.areas.page_bytes();
+        let mut begin = bytes.start;
+        while begin < bytes.end {
+            let end = (begin / page + 1).saturating_mul(page).min(bytes.end);
+            if let Some(index) = self.areas.page_at(begin) {
+                let lines = u64::try_from((end - begin).div_ceil(LINE)).unwrap_or(u64::MAX);
+                let count = &self.counts[index * self.numbers.len() + node.index()];
+                // ORDERING: Relaxed - a counter; the region's end orders it before `snapshot`.
+                count.fetch_add(lines.saturating_mul(times), Relaxed);
+            }
+            begin = end;
+        }
+    }
+}
+
+/// The source that reads a ledger.
+#[derive(Debug, Default)]
+pub struct LoopSchedule {
+    ledger: Arc<Ledger>,
+    book: Option<Arc<Book>>,
+}
+
+impl LoopSchedule {
+    /// One with a ledger of its own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The ledger, for the workers.
+    pub fn ledger(&self) -> Arc<Ledger> {
+        self.ledger.clone()
+    }
+
+    fn publish(&self) {
+        let mut book = self.ledger.book.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        book.clone_from(&self.book);
+    }
+}
+
+impl CounterSource for LoopSchedule {
+    fn name(&self) -> &'static str {
+        "loop schedules"
+    }
+
+    fn caps(&self) -> Caps {
+        Caps { is_exact: true, sees_reads: true, makes_faults: false }
+    }
+
+    unsafe fn attach(&mut self, areas: &Areas, topology: &dyn Topology) -> Result<(), SourceError> {
+        let nodes = topology.nodes();
+        let numbers = (0..nodes).map(|node| topology.number(Node::at(node))).collect();
+        let counts = (0..areas.pages() * nodes).map(|_| AtomicU64::new(0)).collect();
+        self.book = Some(Arc::new(Book { areas: areas.clone(), numbers, counts }));
+        self.publish();
+        Ok(())
+    }
+
+    fn start(&mut self, _: Scope) -> Result<(), SourceError> {
+        // ORDERING: Relaxed - a worker that sees it late leaves a chunk out.
+        self.ledger.is_open.store(true, Relaxed);
+        Ok(())
+    }
+
+    fn snapshot(&mut self, out: &mut Counters) {
+        let Some(book) = &self.book else { return out.clear(0, 0) };
+        let nodes = book.numbers.len();
+        out.clear(book.areas.pages(), nodes);
+        for (index, count) in book.counts.iter().enumerate() {
+            // ORDERING: Relaxed - see `Book::count`.
+            out.add(index / nodes, Node::at(index % nodes), count.load(Relaxed));
+        }
+    }
+
+    fn stop(&mut self) {
+        // ORDERING: Relaxed - as in `start`.
+        self.ledger.is_open.store(false, Relaxed);
+    }
+}
+
+impl Drop for LoopSchedule {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::TableTopology;
+
+    #[test]
+    fn chunks_count_for_the_pages_that_they_touch_while_recorded() {
+        let mut source = LoopSchedule::new();
+        let mut areas = Areas::new(4096);
+        areas.add(0x10_000, 4 * 4096).unwrap();
+        let topology = TableTopology::new(2, &[]).unwrap();
+        // SAFETY: - this source touches no memory.
+        unsafe { source.attach(&areas, &topology) }.unwrap();
+        let ledger = source.ledger();
+        let dense = Pattern { base: 0x10_000, stride: 8, bytes: 8, times: 1 };
+        ledger.ran(0, &dense, 0..512);
+        source.start(Scope::Iteration).unwrap();
+        ledger.ran(1, &dense, 256..768);
+        // A column: one element of each page.
+        let column = Pattern { base: 0x10_000, stride: 4096, bytes: 8, times: 3 };
+        ledger.ran(0, &column, 1..9);
+        ledger.touched(7, 0x10_000..0x11_000);
+        ledger.ran(0, &dense, 5..5);
+        source.stop();
+        ledger.ran(1, &dense, 0..512);
+        let mut counters = Counters::default();
+        source.snapshot(&mut counters);
+        let rows: Vec<&[u64]> = (0..4).map(|page| counters.page(page)).collect();
+        assert_eq!(rows, [&[0, 32][..], &[3, 32], &[3, 0], &[3, 0]]);
+    }
+}

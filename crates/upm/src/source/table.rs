@@ -1,0 +1,272 @@
+//! Which faults are a source's own, and what they count: tables that the fault handler reads.
+//!
+//! # Protocol
+//! 1. A source enters its [`Table`] in one of the places. The handler counts itself in
+//!    (`VISITORS`), looks through the places, and counts itself out.
+//! 2. A source that ends takes its table out of its place, waits until no handler is inside, and
+//!    frees it. Steps of the race: the source empties the place (A1) and reads `VISITORS` (A2); a
+//!    handler raises `VISITORS` (B1) and reads the place (B2). All four are `SeqCst`: either A2
+//!    sees B1, and the source waits, or B2 sees A1, and the handler finds no table. A forked child
+//!    may have inherited a handler that never ends there: after a second the table is leaked.
+//! 3. A fault may reach its handler late, after its source stopped or ended. Such an access would
+//!    succeed now: where the page can be written ([`Advice::Populate`]), it is tried again. Ranges
+//!    of ended sources are remembered for this.
+//!
+//! # Invariants
+//! I1  Only while a source is running, and only within its spans, does the handler change rights.
+//!     A fault elsewhere is the program's own.
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+use std::time::{Duration, Instant};
+
+use platform::numa::{self, Access, Advice};
+use platform::page_fault::{self, Fault};
+use platform::{SysError, SysResult};
+
+/// Sources of this kind that may be there at once.
+pub(super) const PLACES: usize = 8;
+/// Ranges of ended sources that are remembered.
+const PAST: usize = 64;
+/// The most nodes' numbers, beyond which a node counts as unknown.
+const NUMBERS: usize = 1024;
+
+static PLACE: [AtomicPtr<Table>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
+static VISITORS: AtomicUsize = AtomicUsize::new(0);
+static ENDED: [(AtomicUsize, AtomicUsize); PAST] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; PAST];
+static NEXT_ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Pages of one area that may be armed.
+#[derive(Clone, Debug)]
+pub(super) struct ArmedSpan {
+    pub(super) addresses: Range<usize>,
+    /// The number of the first page.
+    pub(super) page: usize,
+    /// The number of the first granule.
+    pub(super) granule: usize,
+}
+
+/// What the handler reads and counts.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) spans: Vec<ArmedSpan>,
+    pub(super) page_shift: u32,
+    pub(super) granule_shift: u32,
+    pub(super) nodes: usize,
+    /// The node of each number of the operating system; 255: none.
+    pub(super) node_of: Vec<u8>,
+    /// For each page and node.
+    pub(super) pages: Vec<AtomicU32>,
+    /// For each granule and node.
+    pub(super) granules: Vec<AtomicU32>,
+    /// Granules whose pages are counted one by one.
+    pub(super) is_fine: Vec<AtomicBool>,
+    pub(super) is_running: AtomicBool,
+    pub(super) faults: AtomicU64,
+    /// Faults after which a whole area had to be disarmed.
+    pub(super) fallbacks: AtomicU64,
+}
+
+impl Table {
+    /// The granules of one span, and the addresses of a granule within it.
+    pub(super) fn granule_range(&self, span: &ArmedSpan, address: usize) -> Range<usize> {
+        let begin = address >> self.granule_shift << self.granule_shift;
+        let end = begin.saturating_add(1 << self.granule_shift);
+        begin.max(span.addresses.start)..end.min(span.addresses.end)
+    }
+
+    pub(super) fn granule_at(&self, span: &ArmedSpan, address: usize) -> usize {
+        span.granule + (address >> self.granule_shift)
+            - (span.addresses.start >> self.granule_shift)
+    }
+
+    pub(super) fn page_at(&self, span: &ArmedSpan, address: usize) -> usize {
+        span.page + ((address - span.addresses.start) >> self.page_shift)
+    }
+
+    fn span_at(&self, address: usize) -> Option<&ArmedSpan> {
+        self.spans.iter().find(|span| span.addresses.contains(&address))
+    }
+
+    /// The fault is within this table; true when the access will succeed now.
+    fn resolve(&self, span: &ArmedSpan, address: usize) -> bool {
+        // ORDERING: Acquire - pairs with the Release in `stop`: when it is seen, all is disarmed.
+        if !self.is_running.load(Acquire) {
+            return can_be_written(address, self.page_shift);
+        }
+        // ORDERING: Relaxed throughout - counters, which `snapshot` reads after the program's own
+        // join, or a little too few of.
+        self.faults.fetch_add(1, Relaxed);
+        let granule = self.granule_at(span, address);
+        let number = usize::try_from(numa::current_node()).unwrap_or(usize::MAX);
+        let node = usize::from(self.node_of.get(number).copied().unwrap_or(u8::MAX));
+        let page = address >> self.page_shift << self.page_shift;
+        let range = if self.is_fine[granule].load(Relaxed) {
+            if node < self.nodes {
+                let index = self.page_at(span, address) * self.nodes + node;
+                self.pages[index].fetch_add(1, Relaxed);
+            }
+            page..page + (1 << self.page_shift)
+        } else {
+            if node < self.nodes {
+                self.granules[granule * self.nodes + node].fetch_add(1, Relaxed);
+            }
+            self.granule_range(span, address)
+        };
+        // SAFETY: - pages of an attached area, which may be read and written (`attach`).
+        if unsafe { numa::protect(range, Access::ReadWrite) }.is_ok() {
+            return true;
+        }
+        // Too many mappings: all of the area in one piece takes none.
+        self.fallbacks.fetch_add(1, Relaxed);
+        // SAFETY: - as above.
+        unsafe { numa::protect(span.addresses.clone(), Access::ReadWrite) }.is_ok()
+    }
+}
+
+/// An access to this page would succeed, and was late.
+fn can_be_written(address: usize, page_shift: u32) -> bool {
+    let page = address >> page_shift << page_shift;
+    let _kept = platform::aside::Kept::now();
+    numa::advise(page..page + (1 << page_shift), Advice::Populate).is_ok()
+}
+
+/// The resolver of page faults.
+fn resolve(fault: Fault) -> bool {
+    if !fault.is_forbidden {
+        return false;
+    }
+    // ORDERING: SeqCst - B1 of the module head.
+    VISITORS.fetch_add(1, SeqCst);
+    let mut outcome = None;
+    for place in &PLACE {
+        // ORDERING: SeqCst - B2 of the module head; it also sees the table's content.
+        let table = place.load(SeqCst);
+        // SAFETY: - while VISITORS counts this thread, a table that was found is not freed.
+        if let Some(table) = unsafe { table.as_ref() }
+            && let Some(span) = table.span_at(fault.address)
+        {
+            outcome = Some(table.resolve(span, fault.address));
+            break;
+        }
+    }
+    let outcome = outcome.unwrap_or_else(|| {
+        let is_past = ENDED.iter().any(|(begin, end)| {
+            // ORDERING: Acquire - pairs with `remember`: the end is there when the begin is.
+            let begin = begin.load(Acquire);
+            begin != 0 && (begin..end.load(Relaxed)).contains(&fault.address)
+        });
+        is_past && can_be_written(fault.address, numa::page_bytes().trailing_zeros())
+    });
+    // ORDERING: Release - pairs with the SeqCst load in `end`: this thread's use of the table is
+    // over.
+    VISITORS.fetch_sub(1, Release);
+    outcome
+}
+
+/// Puts the handler in front, before faults are made to happen.
+pub(super) fn handle_faults() -> SysResult<()> {
+    // SAFETY: - `resolve` only loads and adds to atomics and makes three system calls; `Kept` is
+    // the C library's own word.
+    unsafe { page_fault::install_resolver(resolve) }
+}
+
+/// A table in its place.
+#[derive(Debug)]
+pub(super) struct Placed {
+    place: usize,
+    table: *mut Table,
+}
+
+// SAFETY: - the table has atomics and constants only, and is owned.
+unsafe impl Send for Placed {}
+
+impl Placed {
+    /// Enters a table. `None` when all places are taken.
+    pub(super) fn enter(table: Table) -> Option<Self> {
+        let table = Box::into_raw(Box::new(table));
+        for (place, slot) in PLACE.iter().enumerate() {
+            // ORDERING: SeqCst - pairs with B2: the table's content is seen with it.
+            if slot.compare_exchange(ptr::null_mut(), table, SeqCst, Relaxed).is_ok() {
+                return Some(Self { place, table });
+            }
+        }
+        // SAFETY: - no handler ever saw it.
+        drop(unsafe { Box::from_raw(table) });
+        None
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        // SAFETY: - freed by `drop` only.
+        unsafe { &*self.table }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        for span in &self.table().spans {
+            remember(&span.addresses);
+        }
+        // ORDERING: SeqCst - A1 of the module head.
+        PLACE[self.place].store(ptr::null_mut(), SeqCst);
+        let begin = Instant::now();
+        // ORDERING: SeqCst - A2 of the module head; it acquires what the handlers released.
+        while VISITORS.load(SeqCst) != 0 {
+            if begin.elapsed() > Duration::from_secs(1) {
+                // Inherited by fork: that handler never ends here.
+                return;
+            }
+            std::thread::yield_now();
+        }
+        // SAFETY: - taken out of its place, and no handler is inside that saw it there.
+        drop(unsafe { Box::from_raw(self.table) });
+    }
+}
+
+/// Faults in this range may still be on their way.
+fn remember(addresses: &Range<usize>) {
+    // ORDERING: Relaxed - only chooses an entry.
+    let (begin, end) = &ENDED[NEXT_ENDED.fetch_add(1, Relaxed) % PAST];
+    begin.store(0, Relaxed);
+    // ORDERING: Release - the old begin is gone before the new end is there.
+    end.store(addresses.end, Release);
+    // ORDERING: Release - pairs with the Acquire in `resolve`.
+    begin.store(addresses.start, Release);
+}
+
+/// The table from the operating system's numbers of nodes to nodes.
+pub(super) fn node_table(topology: &dyn crate::topology::Topology) -> Vec<u8> {
+    let mut table = Vec::new();
+    for index in 0..topology.nodes() {
+        let node = crate::topology::Node::at(index);
+        let number = usize::try_from(topology.number(node)).unwrap_or(usize::MAX);
+        if number < NUMBERS {
+            table.resize(table.len().max(number + 1), u8::MAX);
+            table[number] = node.0;
+        }
+    }
+    table
+}
+
+/// Makes every access to the spans fault.
+pub(super) fn arm(table: &Table) -> Result<(), SysError> {
+    for span in &table.spans {
+        // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
+        unsafe { numa::protect(span.addresses.clone(), Access::None) }?;
+    }
+    Ok(())
+}
+
+/// No access to the spans faults any more.
+pub(super) fn disarm(table: &Table) {
+    for span in &table.spans {
+        // SAFETY: - pages of an attached area, which may be read and written (`attach`).
+        let done = unsafe { numa::protect(span.addresses.clone(), Access::ReadWrite) };
+        debug_assert_eq!(done, Ok(()), "to disarm a whole area takes no new mapping");
+    }
+}

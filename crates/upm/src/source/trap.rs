@@ -1,0 +1,407 @@
+//! Samples of references by access rights: at random times the areas are made inaccessible, and the
+//! first access to each granule faults, is counted for the node that it came from, and opens the
+//! granule again. Needs no privilege and no hardware counter.
+//!
+//! # Protocol
+//! 1. In a recorded iteration a thread arms all areas, waits for a random time, and does so again:
+//!    a *window*. The first access after a fixed point (a phase's beginning) would always come from
+//!    the same thread, whatever the others do; random times see each node as often as it refers.
+//! 2. Windows begin with granules of 64 KiB. One whose majority is not clear after some samples has
+//!    its pages counted one by one from then on, and its counters begin anew
+//!    ([`Counters::since`](crate::Counters::since) bears that). In recorded phases pages are
+//!    counted from the first window on.
+//! 3. [`CounterSource::stop`] disarms, so that afterwards no access faults. A fault that is on its
+//!    way then finds the page accessible.
+//!
+//! # Limits
+//! - A system call that is given armed memory fails with `EFAULT`: the kernel does not ask the
+//!   handler. Recorded iterations may not do such calls.
+//! - A thread that blocks SIGSEGV and touches armed memory ends the process, as for any fault.
+//! - A handler for SIGSEGV that the program installs during a recorded iteration, and that does
+//!   not call what it found, takes the faults away. One that was there before gets all faults but
+//!   the source's own.
+//! - Each granule that was opened is a mapping; a process may have 65 530. Granules are so large
+//!   that there are at most 16 384, and a handler that meets the limit opens the whole area.
+//!
+//! # Fork
+//! A child inherits armed memory and the handler, which opens what the child touches. Its copy of
+//! the source arms nothing, and its `stop` opens all.
+
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use platform::lock::Mutex;
+
+use super::table::{self, ArmedSpan, PLACES, Placed, Table};
+use super::{Caps, CounterSource, Scope, SourceError};
+use crate::area::Areas;
+use crate::counters::Counters;
+use crate::topology::{Node, Topology};
+
+/// The most granules, and single pages of unclear ones: half of the mappings that they may cost.
+const MOST_GRANULES: usize = 16_384;
+/// 64 KiB.
+const SMALLEST_GRANULE: u32 = 16;
+/// Samples of a granule after which its majority is clear, or its pages are looked at.
+const SAMPLES: u32 = 8;
+
+/// How a source samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrapParameters {
+    /// Nanoseconds from one window to the next, in the mean.
+    pub interval: u64,
+    /// Windows of all recorded iterations, at most.
+    pub windows: u64,
+    /// Windows after which the counters can be judged.
+    pub enough: u64,
+    /// Where the random times begin.
+    pub seed: u64,
+}
+
+impl Default for TrapParameters {
+    fn default() -> Self {
+        Self { interval: 1_000_000, windows: 256, enough: 12, seed: 0x9e37_79b9_7f4a_7c15 }
+    }
+}
+
+/// What the source and its thread share.
+struct Shared {
+    placed: Placed,
+    /// Taken by what arms. Never taken by the handler.
+    lock: Mutex<Sampling>,
+    /// When the next window is due.
+    due: AtomicU64,
+    windows: AtomicU64,
+    /// The window in which the last granule was divided.
+    divided: AtomicU64,
+    stops: AtomicBool,
+}
+
+// SAFETY: - `Placed` gives out shared references to atomics only.
+unsafe impl Sync for Placed {}
+
+struct Sampling {
+    random: u64,
+    fine: usize,
+    /// Arming failed: it is not tried again.
+    is_broken: bool,
+}
+
+/// See the module head.
+pub struct TrapSource {
+    parameters: TrapParameters,
+    shared: Option<Arc<Shared>>,
+    pages: usize,
+    ticker: Option<JoinHandle<()>>,
+    /// The process that recorded.
+    process: u32,
+    is_running: bool,
+}
+
+impl Shared {
+    /// Begins a window when it is time.
+    fn look(&self, parameters: &TrapParameters) {
+        // ORDERING: Relaxed - only says whether it is worth trying the lock.
+        if platform::clock::monotonic_ns() < self.due.load(Relaxed) {
+            return;
+        }
+        let Ok(mut sampling) = self.lock.try_lock() else { return };
+        let table = self.placed.table();
+        // ORDERING: Relaxed - both are written under the lock.
+        let windows = self.windows.load(Relaxed);
+        let is_over = windows >= parameters.windows || sampling.is_broken;
+        if is_over || !table.is_running.load(Relaxed) {
+            self.due.store(u64::MAX, Relaxed);
+            return;
+        }
+        if self.divide(&mut sampling) {
+            // ORDERING: Relaxed - a number.
+            self.divided.store(windows, Relaxed);
+        }
+        if table::arm(table).is_err() {
+            table::disarm(table);
+            sampling.is_broken = true;
+        }
+        // ORDERING: Relaxed - a number.
+        self.windows.store(windows + 1, Relaxed);
+        self.set_due(&mut sampling, parameters.interval);
+    }
+
+    /// A random time from now: between nothing and twice the mean.
+    fn set_due(&self, sampling: &mut Sampling, interval: u64) {
+        // xorshift64*: the times need no better.
+        sampling.random ^= sampling.random >> 12;
+        sampling.random ^= sampling.random << 25;
+        sampling.random ^= sampling.random >> 27;
+        let random = sampling.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        let wait = (u128::from(interval) * 2 * u128::from(random)) >> 32;
+        let wait = u64::try_from(wait).unwrap_or(interval);
+        // ORDERING: Relaxed - see `look`.
+        self.due.store(platform::clock::monotonic_ns().saturating_add(wait), Relaxed);
+    }
+
+    /// Divides granules whose majority is not clear; true when there was one.
+    fn divide(&self, sampling: &mut Sampling) -> bool {
+        let table = self.placed.table();
+        let per_granule = 1usize << (table.granule_shift - table.page_shift);
+        let room = MOST_GRANULES.saturating_sub(table.is_fine.len());
+        let mut is_divided = false;
+        for (granule, is_fine) in table.is_fine.iter().enumerate() {
+            // ORDERING: Relaxed - written under the lock; a handler that sees it late counts one
+            // sample for the granule, which is not read any more.
+            if is_fine.load(Relaxed) || (sampling.fine + 1) * per_granule > room {
+                continue;
+            }
+            let counts = &table.granules[granule * table.nodes..][..table.nodes];
+            let counts = counts.iter().map(|count| count.load(Relaxed));
+            let sum: u32 = counts.clone().sum();
+            let most = counts.max().unwrap_or(0);
+            // Clear: three of four samples.
+            if sum >= SAMPLES && u64::from(most) * 4 < u64::from(sum) * 3 {
+                is_fine.store(true, Relaxed);
+                sampling.fine += 1;
+                is_divided = true;
+            }
+        }
+        is_divided
+    }
+}
+
+impl TrapSource {
+    /// One that samples like this.
+    pub fn new(parameters: TrapParameters) -> Self {
+        let process = std::process::id();
+        Self { parameters, shared: None, pages: 0, ticker: None, process, is_running: false }
+    }
+
+    /// Accesses that faulted since `attach`.
+    pub fn faults(&self) -> u64 {
+        // ORDERING: Relaxed - a number.
+        self.shared.as_ref().map_or(0, |shared| shared.placed.table().faults.load(Relaxed))
+    }
+
+    /// Windows since `attach`.
+    pub fn windows(&self) -> u64 {
+        // ORDERING: Relaxed - a number.
+        self.shared.as_ref().map_or(0, |shared| shared.windows.load(Relaxed))
+    }
+
+    /// Granules whose pages are counted one by one.
+    pub fn divided(&self) -> usize {
+        // ORDERING: Relaxed - a number.
+        let count = |shared: &Arc<Shared>| {
+            shared.placed.table().is_fine.iter().filter(|is| is.load(Relaxed)).count()
+        };
+        self.shared.as_ref().map_or(0, count)
+    }
+
+    fn table(areas: &Areas, topology: &dyn Topology) -> Table {
+        let page_shift = areas.page_bytes().trailing_zeros();
+        let armed = areas.spans().iter().map(crate::area::Span::inner);
+        let bytes: usize = armed.map(|range| range.len()).sum();
+        let mut granule_shift = SMALLEST_GRANULE.max(page_shift);
+        while bytes >> granule_shift > MOST_GRANULES / 2 {
+            granule_shift += 1;
+        }
+        let (mut spans, mut granules) = (Vec::new(), 0);
+        for addresses in areas.spans().iter().map(crate::area::Span::inner) {
+            // The page at the border may be another area's.
+            let Some(page) = areas.page_at(addresses.start).filter(|_| !addresses.is_empty())
+            else {
+                continue;
+            };
+            let granule = granules;
+            granules +=
+                ((addresses.end - 1) >> granule_shift) - (addresses.start >> granule_shift) + 1;
+            spans.push(ArmedSpan { addresses, page, granule });
+        }
+        let nodes = topology.nodes();
+        Table {
+            spans,
+            page_shift,
+            granule_shift,
+            nodes,
+            node_of: table::node_table(topology),
+            pages: (0..areas.pages() * nodes).map(|_| 0.into()).collect(),
+            granules: (0..granules * nodes).map(|_| 0.into()).collect(),
+            is_fine: (0..granules).map(|_| false.into()).collect(),
+            is_running: false.into(),
+            faults: 0.into(),
+            fallbacks: 0.into(),
+        }
+    }
+
+    /// Only plain memory is armed: what is read-only, has code or is the kernel's would have other
+    /// rights afterwards.
+    fn check(areas: &Areas) -> Result<(), SourceError> {
+        for span in areas.spans() {
+            let inner = span.inner();
+            if inner.is_empty() {
+                continue;
+            }
+            let mappings = platform::numa::mappings(inner.clone())
+                .map_err(|error| SourceError::Mappings(error.to_string()))?;
+            let mut end = inner.start;
+            for mapping in mappings {
+                let is_plain = mapping.is_writable && !mapping.is_executable;
+                if mapping.addresses.start > end || !is_plain {
+                    break;
+                }
+                end = mapping.addresses.end;
+            }
+            if end < inner.end {
+                return Err(SourceError::Rights { begin: span.bytes().start });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CounterSource for TrapSource {
+    fn name(&self) -> &'static str {
+        "access rights"
+    }
+
+    fn caps(&self) -> Caps {
+        Caps { is_exact: false, sees_reads: true, makes_faults: true }
+    }
+
+    unsafe fn attach(&mut self, areas: &Areas, topology: &dyn Topology) -> Result<(), SourceError> {
+        self.stop();
+        self.shared = None;
+        Self::check(areas)?;
+        self.pages = areas.pages();
+        let placed = Placed::enter(Self::table(areas, topology));
+        let placed = placed.ok_or(SourceError::TooMany(PLACES))?;
+        let sampling = Sampling { random: self.parameters.seed | 1, fine: 0, is_broken: false };
+        self.shared = Some(Arc::new(Shared {
+            placed,
+            lock: Mutex::new(sampling),
+            due: AtomicU64::new(u64::MAX),
+            windows: AtomicU64::new(0),
+            divided: AtomicU64::new(0),
+            stops: AtomicBool::new(false),
+        }));
+        Ok(())
+    }
+
+    fn start(&mut self, scope: Scope) -> Result<(), SourceError> {
+        let none = || SourceError::None("no areas are attached".to_owned());
+        let shared = self.shared.clone().ok_or_else(none)?;
+        if self.is_running {
+            return Ok(());
+        }
+        if std::process::id() != self.process {
+            return Err(SourceError::None("this process is a fork of the one that records".into()));
+        }
+        table::handle_faults()?;
+        let table = shared.placed.table();
+        {
+            let mut sampling =
+                shared.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let per_granule = 1usize << (table.granule_shift - table.page_shift);
+            if scope == Scope::Phases && table.is_fine.len() * per_granule <= MOST_GRANULES {
+                // ORDERING: Relaxed - nothing is armed.
+                table.is_fine.iter().for_each(|is_fine| is_fine.store(true, Relaxed));
+                sampling.fine = table.is_fine.len();
+            }
+            // ORDERING: Relaxed - written under the lock that `look` takes.
+            table.is_running.store(true, Relaxed);
+            // ORDERING: Relaxed - the thread that reads it is started later.
+            shared.stops.store(false, Relaxed);
+            shared.set_due(&mut sampling, self.parameters.interval);
+        }
+        let (parameters, ticks) = (self.parameters, shared.clone());
+        let ticker = std::thread::Builder::new().name("nanos-upm".into()).spawn(move || {
+            // ORDERING: Acquire - pairs with the Release in `stop`; the lock decides the rest.
+            while !ticks.stops.load(Acquire) {
+                ticks.look(&parameters);
+                let now = platform::clock::monotonic_ns();
+                // ORDERING: Relaxed - see `look`.
+                let wait = ticks.due.load(Relaxed).saturating_sub(now);
+                std::thread::park_timeout(Duration::from_nanos(wait.min(1_000_000_000)));
+            }
+        });
+        match ticker {
+            Ok(ticker) => self.ticker = Some(ticker),
+            // Without a thread windows begin at ticks only.
+            Err(_) => self.ticker = None,
+        }
+        self.is_running = true;
+        Ok(())
+    }
+
+    fn tick(&self) {
+        if let Some(shared) = self.shared.as_ref().filter(|_| self.is_running) {
+            shared.look(&self.parameters);
+        }
+    }
+
+    fn snapshot(&mut self, out: &mut Counters) {
+        let Some(shared) = &self.shared else { return out.clear(0, 0) };
+        let table = shared.placed.table();
+        out.clear(self.pages, table.nodes);
+        for span in &table.spans {
+            for address in span.addresses.clone().step_by(1 << table.page_shift) {
+                let (page, granule) =
+                    (table.page_at(span, address), table.granule_at(span, address));
+                // ORDERING: Relaxed throughout - see `Table::resolve`.
+                let counts = if table.is_fine[granule].load(Relaxed) {
+                    &table.pages[page * table.nodes..][..table.nodes]
+                } else {
+                    &table.granules[granule * table.nodes..][..table.nodes]
+                };
+                for (node, count) in counts.iter().enumerate() {
+                    out.add(page, Node::at(node), count.load(Relaxed).into());
+                }
+            }
+        }
+    }
+
+    fn is_enough(&self) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        // ORDERING: Relaxed - numbers.
+        let (windows, divided) = (shared.windows.load(Relaxed), shared.divided.load(Relaxed));
+        windows >= self.parameters.windows
+            || windows - divided.min(windows) >= self.parameters.enough
+    }
+
+    fn stop(&mut self) {
+        let Some(shared) = self.shared.clone().filter(|_| self.is_running) else { return };
+        self.is_running = false;
+        let table = shared.placed.table();
+        if std::process::id() != self.process {
+            // A fork: neither the thread nor a holder of the lock is here.
+            std::mem::forget(self.ticker.take());
+            table::disarm(table);
+            // ORDERING: Release - pairs with the Acquire in `Table::resolve`.
+            table.is_running.store(false, Release);
+            return;
+        }
+        {
+            let _sampling = shared.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            table::disarm(table);
+            // ORDERING: Release - pairs with the Acquire in `Table::resolve`: a handler that sees
+            // it finds the pages accessible.
+            table.is_running.store(false, Release);
+        }
+        // ORDERING: Release - pairs with the Acquire of the thread.
+        shared.stops.store(true, Release);
+        if let Some(ticker) = self.ticker.take() {
+            ticker.thread().unpark();
+            // It cannot panic: it takes a lock that no panic poisons, and makes system calls.
+            let _ended = ticker.join();
+        }
+    }
+}
+
+impl Drop for TrapSource {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
