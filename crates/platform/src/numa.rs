@@ -2,9 +2,13 @@
 //!
 //! Nothing here changes what memory holds. Nodes are the operating system's numbers.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::ptr::NonNull;
 
-use crate::error::{SysError, SysResult, check, check_int};
+use nix::sys::mman::{self, MapFlags, ProtFlags};
+
+use crate::error::{SysError, SysResult, check, check_int, named};
 
 /// Bytes of a page.
 pub fn page_bytes() -> usize {
@@ -163,6 +167,53 @@ pub unsafe fn protect(addresses: Range<usize>, access: Access) -> SysResult<()> 
     let begin = std::ptr::without_provenance_mut(addresses.start);
     // SAFETY: - the caller's promise.
     check_int("mprotect", unsafe { libc::mprotect(begin, addresses.len(), rights) }).map(drop)
+}
+
+/// Fresh memory: whole pages of zeros, unmapped when dropped.
+#[derive(Debug)]
+pub struct Pages {
+    first: NonNull<libc::c_void>,
+    bytes: usize,
+}
+
+// SAFETY: - plain memory; what is in it is the owner's matter.
+unsafe impl Send for Pages {}
+// SAFETY: - as above: `Pages` itself gives no reference to it.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// At least `bytes` bytes.
+    ///
+    /// # Errors
+    /// The kernel's; `EINVAL`: 0 bytes, or too many.
+    pub fn map(bytes: usize) -> SysResult<Self> {
+        let invalid = SysError::new("mmap", libc::EINVAL);
+        let bytes = bytes.checked_next_multiple_of(page_bytes()).ok_or(invalid)?;
+        let length = NonZeroUsize::new(bytes).ok_or(invalid)?;
+        let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: - a fresh mapping of no file touches nothing that exists.
+        let first = unsafe { mman::mmap_anonymous(None, length, rights, MapFlags::MAP_PRIVATE) };
+        Ok(Self { first: named("mmap", first)?, bytes })
+    }
+
+    /// Its first byte.
+    pub fn first(&self) -> NonNull<libc::c_void> {
+        self.first
+    }
+
+    /// Its addresses.
+    pub fn addresses(&self) -> Range<usize> {
+        let begin = self.first.addr().get();
+        begin..begin + self.bytes
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: - our mapping, to which its owner has no reference any more.
+        let result = unsafe { mman::munmap(self.first, self.bytes) };
+        debug_assert_eq!(result, Ok(()), "munmap of a whole mapping");
+    }
 }
 
 /// Advice on whole pages that changes nothing that they hold.

@@ -18,6 +18,8 @@
 //! 6. `migrator`: one call of the iterative engine.
 //! 7. `phases`: record, compare, replay, undo, and whether that is worth it.
 //! 8. `source`: what counts references.
+//! 9. `placement`, `array`: where pages are put at first, and arrays that are placed.
+//! 10. `upm`: all of it together, as a program uses it.
 //!
 //! # Papers
 //! P4 "Is Data Distribution Necessary in OpenMP?" (UPMlib). `mover` and `migrator` say where the
@@ -29,22 +31,28 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod area;
+pub mod array;
 pub mod counters;
 pub mod criterion;
 pub mod history;
 pub mod migrator;
 pub mod mover;
 pub mod phases;
+pub mod placement;
 pub mod source;
 pub mod statistics;
 pub mod topology;
+pub mod upm;
 
 pub use area::{AreaError, AreaId, Areas};
+pub use array::{HotArray, Plain};
 pub use counters::Counters;
 pub use criterion::{Criterion, Judge, Stay, Verdict};
 pub use migrator::{Migrator, Off, Parameters};
-pub use mover::{Home, Mover, Outcome, Refusal};
+pub use mover::{Home, KernelMover, Mover, Outcome, Refusal};
 pub use phases::{GainTest, Phases};
+pub use placement::Placement;
 pub use source::{CounterSource, NoSource, ScriptedSource};
 pub use statistics::{Call, Decision, Statistics};
 pub use topology::{KernelTopology, Node, TableTopology, Topology, TopologyError};
+pub use upm::Upm;

@@ -56,6 +56,8 @@ pub enum Off {
     Settled,
     /// Every page that should have moved was refused.
     Refused,
+    /// No page moved, and of some the mover cannot tell where they are.
+    Unreadable,
 }
 
 impl fmt::Display for Off {
@@ -65,6 +67,7 @@ impl fmt::Display for Off {
             Self::NoSource(why) => write!(f, "no references can be counted: {why}"),
             Self::Settled => write!(f, "no page should move any more"),
             Self::Refused => write!(f, "every page that should have moved was refused"),
+            Self::Unreadable => write!(f, "the system does not say where the pages are"),
         }
     }
 }
@@ -212,13 +215,18 @@ impl<T: Topology, M: Mover> Migrator<T, M> {
             decisions.retain(|decision| matches!(decision.verdict, Verdict::Move { .. }));
         }
         let (migrations, refusals) = (call.migrations(), call.refusals());
+        let is_unreadable = call.stayed.contains_key(&Stay::Unknown);
         call.nanoseconds = (self.clock)().saturating_sub(begin);
         let statistics = &mut self.statistics;
         statistics.calls.push(call);
         statistics.decisions = decisions;
         statistics.frozen = self.history.frozen();
         if migrations == 0 {
-            statistics.off = Some(if refusals > 0 { Off::Refused } else { Off::Settled });
+            statistics.off = Some(match (refusals, is_unreadable) {
+                (0, false) => Off::Settled,
+                (0, true) => Off::Unreadable,
+                _ => Off::Refused,
+            });
         }
         migrations
     }

@@ -1,7 +1,7 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
-//! processors on 4 nodes. Everything in it is emulated (QEMU's TCG): slow,
+//! processors on 4 nodes; `numa` those of page migration, which need the nodes. Everything in it is emulated (QEMU's TCG): slow,
 //! but each processor is a thread that the kernel runs when it likes, so that all interleavings
 //! happen, and time says nothing.
 
@@ -9,6 +9,7 @@ mod count;
 mod cpio;
 mod guest;
 mod needs;
+mod numa;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -66,6 +67,8 @@ pub(crate) enum Guest {
     /// 8 processors on 4 nodes: the engine's tests and examples, and every policy and fences in the
     /// real manager.
     Smp(Options),
+    /// The same machine: page migration, every check by name.
+    Numa(numa::Options),
 }
 
 /// What to run in it.
@@ -110,31 +113,34 @@ impl Guest {
 
 /// Runs what was asked for; counts the programs, or the phases, that went well.
 pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
-    let Guest::Smp(options) = guest;
+    let (kernel, require) = match guest {
+        Guest::Smp(options) => (&options.kernel, options.require),
+        Guest::Numa(options) => (&options.kernel, options.require),
+    };
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
-        return skip(options, &anyhow::anyhow!("it is set up for {TARGET} only"));
+        return skip(require, &anyhow::anyhow!("it is set up for {TARGET} only"));
     }
-    if let Some(file) = options.kernel.as_ref().filter(|file| !file.is_file()) {
+    if let Some(file) = kernel.as_ref().filter(|file| !file.is_file()) {
         bail!("--kernel: there is no file {}", file.display());
     }
     let folder = workspace.target.join("vm");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
-    let needs = match Needs::find_or_install(&folder, options.kernel.as_deref()) {
+    let needs = match Needs::find_or_install(&folder, kernel.as_deref()) {
         Ok(needs) => needs,
-        Err(reason) => return skip(options, &reason),
+        Err(reason) => return skip(require, &reason),
     };
     let compiler = Compiler::find_or_install()?;
     compiler.build_static(&workspace.root.join("xtask/vm/qexit.c"), &folder.join("qexit"))?;
-    if options.count {
-        count::run(workspace, &compiler, &needs, &folder)
-    } else {
-        smp(workspace, options, &needs, &folder)
+    match guest {
+        Guest::Smp(options) if options.count => count::run(workspace, &compiler, &needs, &folder),
+        Guest::Smp(options) => smp(workspace, options, &needs, &folder),
+        Guest::Numa(options) => numa::run(workspace, options, &needs, &folder),
     }
 }
 
-fn skip(options: &Options, reason: &anyhow::Error) -> anyhow::Result<u64> {
-    if options.require {
+fn skip(require: bool, reason: &anyhow::Error) -> anyhow::Result<u64> {
+    if require {
         bail!("the virtual machine cannot be had: {reason:#}");
     }
     skips::note(format_args!("vm: {reason:#}"));

@@ -270,3 +270,25 @@ pub(super) fn disarm(table: &Table) {
         debug_assert_eq!(done, Ok(()), "to disarm a whole area takes no new mapping");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_fault_is_tried_again_where_the_access_would_succeed_and_is_the_programs_elsewhere() {
+        let page = numa::page_bytes();
+        let pages = numa::Pages::map(4 * page).unwrap();
+        let addresses = pages.addresses();
+        let late = |index: usize| {
+            let address = addresses.start + index * page + 5;
+            resolve(Fault { address, is_forbidden: true })
+        };
+        assert!(!late(0), "an address that was never armed");
+        remember(&(addresses.start..addresses.start + 2 * page));
+        assert!(late(0) && late(1) && !late(2));
+        // SAFETY: - the test's own memory, which nothing accesses.
+        unsafe { numa::protect(addresses.start..addresses.start + page, Access::None) }.unwrap();
+        assert!(!late(0) && late(1));
+    }
+}

@@ -185,6 +185,12 @@ impl TrapSource {
         self.shared.as_ref().map_or(0, |shared| shared.placed.table().faults.load(Relaxed))
     }
 
+    /// Faults since `attach` after which a whole area was opened, for lack of mappings.
+    pub fn fallbacks(&self) -> u64 {
+        // ORDERING: Relaxed - a number.
+        self.shared.as_ref().map_or(0, |shared| shared.placed.table().fallbacks.load(Relaxed))
+    }
+
     /// Windows since `attach`.
     pub fn windows(&self) -> u64 {
         // ORDERING: Relaxed - a number.

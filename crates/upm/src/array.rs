@@ -1,0 +1,120 @@
+//! Arrays in pages of their own, placed by a scheme: what a program's hot arrays should be.
+//!
+//! # Invariants
+//! I1  The memory is mapped while the array or an engine that watches it lives: both hold it.
+//! I2  Pages are small ones and have a policy of their own, so that neither huge pages nor the
+//!     kernel's balancing move several at once or against the engine.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+
+use platform::numa::{self, Advice, Pages};
+use platform::{SysError, SysResult};
+
+use crate::mover::KernelMover;
+use crate::placement::{self, Placed, Placement};
+use crate::topology::Topology;
+
+/// Plain numbers: zeros are a value, and nothing is to be dropped.
+///
+/// # Safety
+/// - All bytes zero are a value of the type, which is `Copy` and holds no reference.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($number:ty)*) => {
+        $(
+            // SAFETY: - a number.
+            unsafe impl Plain for $number {}
+        )*
+    };
+}
+plain!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+// SAFETY: - as its elements.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// An array of zeros at first. Derefs to a slice.
+pub struct HotArray<T> {
+    pages: Arc<Pages>,
+    length: usize,
+    placed: Placed,
+    _owns: PhantomData<T>,
+}
+
+impl<T: Plain> HotArray<T> {
+    /// `length` zeros, their pages placed by the scheme.
+    ///
+    /// # Errors
+    /// No memory, or the kernel refuses the policy. `EINVAL`: no element, or a node without
+    /// memory.
+    pub fn zeroed(
+        length: usize,
+        placement: Placement,
+        topology: &(impl Topology + Clone),
+    ) -> SysResult<Self> {
+        let invalid = SysError::new("mmap", libc::EINVAL);
+        let bytes = length.checked_mul(mem::size_of::<T>()).filter(|bytes| *bytes > 0);
+        let pages = Pages::map(bytes.ok_or(invalid)?)?;
+        let addresses = pages.addresses();
+        // A kernel without huge pages does not know the advice.
+        let _small = numa::advise(addresses.clone(), Advice::NoHugePages);
+        let mut mover = KernelMover::new(topology.clone());
+        // SAFETY: - a fresh mapping, which nothing else knows.
+        let placed = unsafe { placement::place(addresses, placement, topology, &mut mover) }?;
+        Ok(Self { pages: Arc::new(pages), length, placed, _owns: PhantomData })
+    }
+
+    /// How many pages the scheme could place.
+    pub fn placed(&self) -> Placed {
+        self.placed
+    }
+
+    /// The addresses of its elements.
+    pub fn addresses(&self) -> Range<usize> {
+        let begin = self.pages.addresses().start;
+        begin..begin + self.length * mem::size_of::<T>()
+    }
+
+    /// The memory, to keep it mapped (I1).
+    pub(crate) fn memory(&self) -> Arc<Pages> {
+        self.pages.clone()
+    }
+
+    fn first(&self) -> NonNull<T> {
+        self.pages.first().cast()
+    }
+}
+
+impl<T: Plain> Deref for HotArray<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: - `length` elements of our mapping, zeros or written through `deref_mut`; pages
+        // are aligned for every plain type.
+        unsafe { slice::from_raw_parts(self.first().as_ptr(), self.length) }
+    }
+}
+
+impl<T: Plain> DerefMut for HotArray<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: - as above; borrowed mutably, and an engine that watches it holds no reference
+        // to an element.
+        unsafe { slice::from_raw_parts_mut(self.first().as_ptr(), self.length) }
+    }
+}
+
+impl<T> fmt::Debug for HotArray<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HotArray")
+            .field("addresses", &self.pages.addresses())
+            .field("length", &self.length)
+            .field("placed", &self.placed)
+            .finish()
+    }
+}

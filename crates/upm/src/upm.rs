@@ -1,0 +1,325 @@
+//! The engine as programs use it: areas, a source, and the calls at the borders of iterations and
+//! phases.
+//!
+//! # Protocol
+//! - [`Upm::iteration`] runs one iteration of the outer loop. While the engine is on it is
+//!   recorded, and pages move after it.
+//! - [`Upm::record_phases`] runs an iteration whose phases are compared; later iterations call
+//!   [`Upm::replay`] before each phase and [`Upm::undo`] after the last.
+//! - A source counts within these calls only, also when the program panics in them: so areas are
+//!   borrowed for the life of the engine, and are plain memory again whenever none of its calls is
+//!   under way.
+//!
+//! # Order
+//! Stop the source, then read homes and move: what is armed cannot be found by the kernel's queries.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use platform::numa::{self, Advice, Pages};
+
+use crate::area::{AreaError, AreaId};
+use crate::array::{HotArray, Plain};
+use crate::counters::Counters;
+use crate::criterion::Criterion;
+use crate::migrator::{Migrator, Off, Parameters};
+use crate::mover::{KernelMover, Mover};
+use crate::phases::{GainTest, Phases};
+use crate::source::{CounterSource, Scope, TrapParameters, TrapSource};
+use crate::statistics::Statistics;
+use crate::topology::{KernelTopology, Topology, TopologyError};
+
+/// Bytes of a huge page on the machines that have 4 KiB pages.
+const HUGE: usize = 2 << 20;
+
+/// Page migration for one program.
+pub struct Upm<'m, T = KernelTopology, M = KernelMover<KernelTopology>> {
+    migrator: Migrator<T, M>,
+    source: Box<dyn CounterSource + 'm>,
+    phases: Phases,
+    counters: Counters,
+    /// The counters when the last call of the engine used them.
+    used: Counters,
+    is_attached: bool,
+    is_recording: bool,
+    /// Arrays that stay mapped.
+    arrays: Vec<Arc<Pages>>,
+    _areas: PhantomData<&'m ()>,
+}
+
+impl Upm<'_> {
+    /// On this machine, with the source that needs nothing of the program.
+    ///
+    /// # Errors
+    /// The machine's nodes cannot be read.
+    pub fn new() -> Result<Self, TopologyError> {
+        let topology = KernelTopology::read()?;
+        let mover = KernelMover::new(topology.clone());
+        let source = Box::new(TrapSource::new(TrapParameters::default()));
+        Ok(Self::with(topology, mover, source, Parameters::default()))
+    }
+}
+
+impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
+    /// On a topology, a mover and a source. The source says which criterion holds unless the
+    /// parameters have one of their own.
+    pub fn with(
+        topology: T,
+        mover: M,
+        source: Box<dyn CounterSource + 'm>,
+        parameters: Parameters,
+    ) -> Self {
+        let page = numa::page_bytes();
+        let mut migrator = Migrator::new(topology, mover, parameters, page);
+        if parameters == Parameters::default() && source.caps().is_exact {
+            migrator.set_criterion(Criterion::EXACT);
+        }
+        Self {
+            migrator,
+            source,
+            phases: Phases::new(GainTest::default()),
+            counters: Counters::default(),
+            used: Counters::default(),
+            is_attached: false,
+            is_recording: false,
+            arrays: Vec::new(),
+            _areas: PhantomData,
+        }
+    }
+
+    /// Watches an array. It may be used as before, and dropped.
+    ///
+    /// # Errors
+    /// See [`AreaError`].
+    pub fn watch<E: Plain>(&mut self, array: &HotArray<E>) -> Result<AreaId, AreaError> {
+        let area = self.add(array.addresses())?;
+        self.arrays.push(array.memory());
+        Ok(area)
+    }
+
+    /// Watches memory that other threads may use at the same time: atomics and cells.
+    ///
+    /// # Errors
+    /// See [`AreaError`].
+    pub fn watch_slice<E: Sync>(&mut self, memory: &'m [E]) -> Result<AreaId, AreaError> {
+        let range = memory.as_ptr_range();
+        self.add(range.start.addr()..range.end.addr())
+    }
+
+    /// Watches any memory (`memrefcnt`).
+    ///
+    /// # Safety
+    /// - It stays mapped while the engine lives, may be read and written, and no other part of the
+    ///   process changes its rights.
+    ///
+    /// # Errors
+    /// See [`AreaError`].
+    pub unsafe fn watch_raw(&mut self, begin: usize, length: usize) -> Result<AreaId, AreaError> {
+        let end = begin.checked_add(length).ok_or(AreaError::Wraps { begin, length })?;
+        self.add(begin..end)
+    }
+
+    fn add(&mut self, bytes: Range<usize>) -> Result<AreaId, AreaError> {
+        let (begin, length) = (bytes.start, bytes.len());
+        // Where the mappings cannot be read, holes show as untouched pages.
+        if length > 0
+            && let Ok(mappings) = numa::mappings(bytes.clone())
+        {
+            let mut hole = begin;
+            for mapping in mappings {
+                if mapping.addresses.start > hole {
+                    break;
+                }
+                hole = mapping.addresses.end;
+            }
+            if hole < bytes.end {
+                return Err(AreaError::Unmapped { begin, length, hole });
+            }
+        }
+        let area = self.migrator.add(begin, length)?;
+        self.is_attached = false;
+        let inner = self.migrator.areas().spans()[area.0].inner();
+        if !inner.is_empty() {
+            // A kernel without huge pages does not know the advice.
+            let _small = numa::advise(inner.clone(), Advice::NoHugePages);
+            // Those that are there stay, and move as a whole.
+            if numa::huge_bytes(inner).is_ok_and(|bytes| bytes > 0) {
+                self.migrator.set_unit(area, HUGE / numa::page_bytes());
+            }
+        }
+        Ok(area)
+    }
+
+    /// Runs an iteration of the program's outer loop. While the engine is on, references are
+    /// counted during it and pages move after it. [`Upm::migrations`] has how many moved.
+    pub fn iteration<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        self.start(Scope::Iteration);
+        let outcome = Recording(self).run(work);
+        self.migrate_memory();
+        outcome
+    }
+
+    /// Runs an iteration whose phases are compared: `work` calls [`Recorder::border`] before the
+    /// first phase and after each. Returns how many moves later iterations make, too.
+    pub fn record_phases<R>(
+        &mut self,
+        work: impl FnOnce(&mut Recorder<'_, 'm, T, M>) -> R,
+    ) -> (R, usize) {
+        self.start(Scope::Phases);
+        let mut recorder = Recorder(Recording(self));
+        let outcome = work(&mut recorder);
+        drop(recorder);
+        (outcome, self.compare_counters())
+    }
+
+    /// Begins to count, if the engine is on or phases are to be recorded; for programs that cannot
+    /// give an iteration as a closure.
+    ///
+    /// # Safety
+    /// - [`Upm::stop`], or a call that moves pages, follows before any area's memory ends.
+    pub unsafe fn begin(&mut self, scope: Scope) {
+        self.start(scope);
+    }
+
+    fn start(&mut self, scope: Scope) {
+        let is_wanted = match scope {
+            Scope::Iteration => self.migrator.is_on(),
+            Scope::Phases => !matches!(self.statistics().off, Some(Off::OneNode)),
+        };
+        if !is_wanted || self.is_recording {
+            return;
+        }
+        if let Err(error) = self.attach().and_then(|()| self.source.start(scope)) {
+            self.migrator.turn_off(Off::NoSource(format!("{}: {error}", self.source.name())));
+            return;
+        }
+        self.is_recording = true;
+    }
+
+    fn attach(&mut self) -> Result<(), crate::source::SourceError> {
+        if !self.is_attached {
+            // SAFETY: - arrays are kept mapped by `arrays`, slices are borrowed for 'm, which the
+            // source does not outlive, and the rest was promised to `watch_raw`.
+            unsafe { self.source.attach(self.migrator.areas(), self.migrator.topology()) }?;
+            self.is_attached = true;
+            self.used.clear(0, 0);
+        }
+        Ok(())
+    }
+
+    /// A good moment for the source to look: between chunks of a loop.
+    pub fn tick(&self) {
+        self.source.tick();
+    }
+
+    /// Ends counting. No access faults afterwards.
+    pub fn stop(&mut self) {
+        if self.is_recording {
+            self.source.stop();
+            self.is_recording = false;
+        }
+    }
+
+    /// Moves pages by what was counted since the last call; returns how many moved. A sampled
+    /// source that has not enough yet goes on in the next iteration: then the engine stays on.
+    pub fn migrate_memory(&mut self) -> usize {
+        self.stop();
+        if !self.migrator.is_on() || !self.is_attached || !self.source.is_enough() {
+            return 0;
+        }
+        self.source.snapshot(&mut self.counters);
+        let since = self.counters.since(&self.used);
+        self.used.clone_from(&self.counters);
+        self.migrator.migrate(&since)
+    }
+
+    /// A border of phases in a recorded iteration (`record`).
+    pub fn record(&mut self) {
+        if self.is_recording {
+            self.source.snapshot(&mut self.counters);
+            self.phases.record(&self.counters);
+        }
+    }
+
+    /// Ends counting and decides which pages move before which phase (`compare_counters`).
+    pub fn compare_counters(&mut self) -> usize {
+        self.stop();
+        self.phases.compare(&mut self.migrator)
+    }
+
+    /// The next phase begins; returns how many pages moved for it.
+    pub fn replay(&mut self) -> usize {
+        self.stop();
+        self.phases.replay(&mut self.migrator)
+    }
+
+    /// The iteration's last phase ended; returns how many pages moved back.
+    pub fn undo(&mut self) -> usize {
+        self.stop();
+        self.phases.undo(&mut self.migrator)
+    }
+
+    /// The program's threads are on other nodes now: the engine is on again.
+    pub fn rearm(&mut self) {
+        self.migrator.rearm();
+        // Old references are of other nodes.
+        self.is_attached = false;
+    }
+
+    /// Whether the next iteration is recorded.
+    pub fn is_on(&self) -> bool {
+        self.migrator.is_on()
+    }
+
+    /// Pages that the last call of the engine moved (`num_migrations`).
+    pub fn migrations(&self) -> usize {
+        let is_on = self.migrator.is_on();
+        self.statistics().calls.last().filter(|_| is_on).map_or(0, crate::Call::migrations)
+    }
+
+    /// What was done, and why.
+    pub fn statistics(&self) -> &Statistics {
+        self.migrator.statistics()
+    }
+
+    /// The phases' plans.
+    pub fn phases(&self) -> &Phases {
+        &self.phases
+    }
+
+    /// The engine inside.
+    pub fn migrator(&mut self) -> &mut Migrator<T, M> {
+        &mut self.migrator
+    }
+}
+
+/// Ends counting when it is dropped.
+struct Recording<'a, 'm, T: Topology, M: Mover>(&'a mut Upm<'m, T, M>);
+
+impl<T: Topology, M: Mover> Recording<'_, '_, T, M> {
+    fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        work()
+    }
+}
+
+impl<T: Topology, M: Mover> Drop for Recording<'_, '_, T, M> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// A recorded iteration.
+pub struct Recorder<'a, 'm, T: Topology, M: Mover>(Recording<'a, 'm, T, M>);
+
+impl<T: Topology, M: Mover> Recorder<'_, '_, T, M> {
+    /// A phase begins or ends here.
+    pub fn border(&mut self) {
+        self.0.0.record();
+    }
+
+    /// A good moment for the source to look.
+    pub fn tick(&self) {
+        self.0.0.tick();
+    }
+}

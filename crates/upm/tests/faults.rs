@@ -1,0 +1,437 @@
+//! Sampling by access rights, on the kernel: counts, handlers, threads, forks, limits.
+#![allow(clippy::unwrap_used, reason = "a test that has no value fails")]
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use platform::numa::{self, Access, Pages};
+use platform::skip;
+use upm::source::{Scope, SourceError, TrapParameters, TrapSource};
+use upm::{
+    AreaError, Areas, CounterSource, Counters, HotArray, KernelMover, KernelTopology, NoSource,
+    Off, Parameters, Placement, TableTopology, Topology, Upm,
+};
+
+/// Names the part of a test that runs in a process of its own.
+const CHILD: &str = "NANOS_TEST_UPM";
+
+/// Windows without end, one right after the other.
+fn eager() -> TrapParameters {
+    TrapParameters { interval: 20_000, windows: u64::MAX, ..TrapParameters::default() }
+}
+
+fn one_node() -> TableTopology {
+    TableTopology::new(1, &[]).unwrap()
+}
+
+/// A source on memory of the test's.
+fn source_on(pages: &Pages, parameters: TrapParameters) -> TrapSource {
+    let mut areas = Areas::new(numa::page_bytes());
+    let addresses = pages.addresses();
+    areas.add(addresses.start, addresses.len()).unwrap();
+    let mut source = TrapSource::new(parameters);
+    // SAFETY: - each test keeps its memory longer than the source, with its rights.
+    unsafe { source.attach(&areas, &one_node()) }.unwrap();
+    source
+}
+
+fn bytes(pages: &Pages) -> *mut u8 {
+    pages.first().as_ptr().cast()
+}
+
+/// Adds one to a byte of each page.
+fn sweep(address: usize, length: usize) {
+    for byte in (address..address + length).step_by(numa::page_bytes()) {
+        let byte = std::ptr::with_exposed_provenance_mut::<u8>(byte);
+        // SAFETY: - a byte of the test's mapping, which no other thread uses.
+        unsafe { byte.write_volatile(byte.read_volatile().wrapping_add(1)) };
+    }
+}
+
+/// Sweeps until the source has seen this many windows more.
+fn sweep_windows(source: &TrapSource, pages: &Pages, windows: u64) -> usize {
+    let begin = pages.first().as_ptr().expose_provenance();
+    let last = source.windows() + windows;
+    let mut sweeps = 0;
+    while source.windows() < last {
+        sweep(begin, pages.addresses().len());
+        sweeps += 1;
+    }
+    sweeps
+}
+
+/// Runs this test again in a process of its own; true there.
+fn is_child(name: &str) -> bool {
+    if std::env::var(CHILD).is_ok_and(|wanted| wanted == name) {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, name);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?}\n{text}{errors}", output.status);
+    false
+}
+
+#[test]
+fn accesses_are_counted_and_change_nothing_and_after_the_end_none_faults() {
+    let pages = Pages::map(200 * numa::page_bytes()).unwrap();
+    let mut source = source_on(&pages, eager());
+    source.start(Scope::Iteration).unwrap();
+    let sweeps = sweep_windows(&source, &pages, 20);
+    source.stop();
+    let faults = source.faults();
+    assert!(faults >= 20, "{faults} faults");
+    sweep(pages.addresses().start, pages.addresses().len());
+    assert_eq!(source.faults(), faults);
+    // SAFETY: - the test's memory, which no other thread uses now.
+    let first = unsafe { bytes(&pages).read() };
+    assert_eq!(usize::from(first), (sweeps + 1) % 256);
+    let mut counters = Counters::default();
+    source.snapshot(&mut counters);
+    assert_eq!((counters.pages(), counters.nodes()), (200, 1));
+    assert!((0..200).all(|page| counters.page(page)[0] > 0) && source.is_enough());
+    // The second recording goes on, and phases count single pages.
+    source.start(Scope::Phases).unwrap();
+    sweep_windows(&source, &pages, 3);
+    source.stop();
+    assert!(source.faults() > faults && source.divided() > 0);
+}
+
+#[test]
+fn threads_may_begin_and_end_while_it_records() {
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let mut source = source_on(&pages, eager());
+    let begin = pages.first().as_ptr().expose_provenance();
+    source.start(Scope::Iteration).unwrap();
+    let last = source.windows() + 10;
+    let mut threads = 0;
+    while source.windows() < last || threads < 40 {
+        std::thread::scope(|scope| {
+            for part in 0..4 {
+                let length = 16 * numa::page_bytes();
+                scope.spawn(move || sweep(begin + part * length, length));
+            }
+        });
+        threads += 4;
+    }
+    source.stop();
+    assert!(source.faults() > 0);
+}
+
+#[test]
+fn a_child_that_is_forked_while_all_is_armed_may_use_the_memory() {
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let mut source = source_on(&pages, eager());
+    let (begin, length) = (pages.first().as_ptr().expose_provenance(), pages.addresses().len());
+    for stops in [false, true] {
+        source.start(Scope::Iteration).unwrap();
+        let armed = source.windows();
+        while source.windows() == armed {
+            std::thread::yield_now();
+        }
+        // SAFETY: - the child makes system calls and touches memory; it allocates nothing.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            if stops {
+                source.stop();
+            }
+            sweep(begin, length);
+            // SAFETY: - ends the child without its parent's destructors.
+            unsafe { libc::_exit(7) };
+        }
+        sweep_windows(&source, &pages, 2);
+        source.stop();
+        let mut status = 0;
+        // SAFETY: - the child above.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+    }
+}
+
+#[test]
+fn a_system_call_on_armed_memory_fails_and_after_the_end_it_does_not() {
+    let pages = Pages::map(numa::page_bytes()).unwrap();
+    let mut source = source_on(&pages, eager());
+    let mut ends = [0; 2];
+    // SAFETY: - room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    // SAFETY: - the kernel checks the memory; one byte of the test's.
+    let write = || unsafe { libc::write(ends[1], bytes(&pages).cast(), 1) };
+    source.start(Scope::Iteration).unwrap();
+    let armed = source.windows();
+    while source.windows() == armed {
+        std::thread::yield_now();
+    }
+    assert_eq!(write(), -1);
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
+    source.stop();
+    assert_eq!(write(), 1);
+    for end in ends {
+        // SAFETY: - the test's descriptors.
+        unsafe { libc::close(end) };
+    }
+}
+
+#[test]
+fn memory_that_is_not_plain_is_refused() {
+    let pages = Pages::map(3 * numa::page_bytes()).unwrap();
+    let addresses = pages.addresses();
+    let middle = addresses.start + numa::page_bytes()..addresses.end - numa::page_bytes();
+    // SAFETY: - the test's memory.
+    unsafe { numa::protect(middle.clone(), Access::None) }.unwrap();
+    let mut areas = Areas::new(numa::page_bytes());
+    areas.add(addresses.start, addresses.len()).unwrap();
+    let mut source = TrapSource::new(eager());
+    // SAFETY: - what is refused is not touched.
+    let refused = unsafe { source.attach(&areas, &one_node()) };
+    assert_eq!(refused, Err(SourceError::Rights { begin: addresses.start }));
+    assert!(source.start(Scope::Iteration).is_err());
+}
+
+#[test]
+fn an_area_without_a_whole_page_is_never_armed() {
+    let pages = Pages::map(2 * numa::page_bytes()).unwrap();
+    let mut areas = Areas::new(numa::page_bytes());
+    areas.add(pages.addresses().start + 100, numa::page_bytes()).unwrap();
+    let mut source = TrapSource::new(eager());
+    // SAFETY: - as in `source_on`.
+    unsafe { source.attach(&areas, &one_node()) }.unwrap();
+    source.start(Scope::Iteration).unwrap();
+    sweep_windows(&source, &pages, 3);
+    source.stop();
+    assert_eq!(source.faults(), 0);
+}
+
+#[test]
+fn a_fault_without_a_mapping_to_spare_opens_the_whole_area() {
+    const NAME: &str = "a_fault_without_a_mapping_to_spare_opens_the_whole_area";
+    if !is_child(NAME) {
+        return;
+    }
+    let page = numa::page_bytes();
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    let most: usize = most.trim().parse().unwrap();
+    if most > 100_000 {
+        return skip!("{most} mappings are more than this test makes");
+    }
+    let pages = Pages::map(64 * page).unwrap();
+    let mut source = source_on(&pages, eager());
+    // The thread that arms has its stack before nothing is left.
+    source.start(Scope::Iteration).unwrap();
+    sweep_windows(&source, &pages, 1);
+    let ballast = Pages::map(2 * most * page).unwrap().addresses();
+    let ballast = {
+        let again = Pages::map(ballast.len()).unwrap();
+        let addresses = again.addresses();
+        // It stays until the process ends.
+        std::mem::forget(again);
+        addresses
+    };
+    for begin in ballast.step_by(2 * page) {
+        // SAFETY: - the test's memory, which is not accessed.
+        if unsafe { numa::protect(begin..begin + page, Access::None) }.is_err() {
+            break;
+        }
+    }
+    let mut windows = 0;
+    while source.fallbacks() == 0 && windows < 1000 {
+        sweep_windows(&source, &pages, 1);
+        windows += 1;
+    }
+    assert!(source.fallbacks() > 0, "{windows} windows, {} faults", source.faults());
+    source.stop();
+    let faults = source.faults();
+    sweep(pages.first().as_ptr().expose_provenance(), pages.addresses().len());
+    assert_eq!(source.faults(), faults);
+}
+
+/// The program's own page, which its handler opens.
+static OWN: AtomicUsize = AtomicUsize::new(0);
+/// What its handler was called for.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+/// What it found when it was installed late.
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn own_handler(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    CALLS.fetch_add(1, SeqCst);
+    let page = numa::page_bytes();
+    let own = OWN.load(SeqCst);
+    // SAFETY: - a page fault of the kernel's has an address.
+    let address = unsafe { (*info).si_addr() }.addr();
+    if (own..own + page).contains(&address) {
+        // SAFETY: - the test's page.
+        let _ = unsafe { numa::protect(own..own + page, Access::ReadWrite) };
+        return;
+    }
+    let found = FOUND.load(SeqCst);
+    if found == 0 {
+        // SAFETY: - ends the process: a fault that is no one's.
+        unsafe { libc::_exit(99) };
+    }
+    type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+    // SAFETY: - a handler with SA_SIGINFO, as ours is.
+    let found = unsafe { std::mem::transmute::<usize, Handler>(found) };
+    found(signal, info, context);
+}
+
+fn install_own() -> usize {
+    // SAFETY: - sigaction is plain data.
+    let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+    new.sa_sigaction = own_handler as *const () as usize;
+    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: - both are valid; the handler does what a handler may.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, &new, &mut old) }, 0);
+    old.sa_sigaction
+}
+
+/// Records while the program's own page faults, too.
+fn record_with_own_faults() {
+    let page = numa::page_bytes();
+    let own = Pages::map(page).unwrap();
+    OWN.store(own.first().as_ptr().expose_provenance(), SeqCst);
+    let pages = Pages::map(32 * page).unwrap();
+    let mut source = source_on(&pages, eager());
+    source.start(Scope::Iteration).unwrap();
+    for round in 1..=5 {
+        // SAFETY: - the test's page, which its handler opens.
+        unsafe { numa::protect(own.addresses(), Access::None) }.unwrap();
+        let calls = CALLS.load(SeqCst);
+        sweep(OWN.load(SeqCst), page);
+        assert_eq!(CALLS.load(SeqCst), calls + 1, "in round {round}");
+        sweep_windows(&source, &pages, 2);
+        assert_eq!(CALLS.load(SeqCst), calls + 1, "in round {round}");
+    }
+    source.stop();
+    assert!(source.faults() > 0);
+}
+
+#[test]
+fn a_handler_of_the_program_gets_its_own_faults_and_no_others() {
+    const NAME: &str = "a_handler_of_the_program_gets_its_own_faults_and_no_others";
+    if is_child(NAME) {
+        install_own();
+        record_with_own_faults();
+    }
+}
+
+#[test]
+fn a_handler_that_the_program_installs_later_and_chains_makes_no_circle() {
+    const NAME: &str = "a_handler_that_the_program_installs_later_and_chains_makes_no_circle";
+    if std::env::var(CHILD).is_ok_and(|wanted| wanted == NAME) {
+        let pages = Pages::map(32 * numa::page_bytes()).unwrap();
+        let mut source = source_on(&pages, eager());
+        source.start(Scope::Iteration).unwrap();
+        sweep_windows(&source, &pages, 2);
+        source.stop();
+        // Ours is what it finds.
+        FOUND.store(install_own(), SeqCst);
+        for _ in 0..3 {
+            record_with_own_faults();
+        }
+        // A fault of no one: through ours, the program's, ours below it, to the default action.
+        println!("and now it dies");
+        sweep(8, 1);
+        unreachable!("an access to address 8");
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", NAME, "--nocapture", "--test-threads=1"]).env(CHILD, NAME);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    assert_eq!(signal, Some(libc::SIGSEGV), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("and now it dies"), "{text}");
+}
+
+#[test]
+fn an_iteration_that_panics_leaves_nothing_armed() {
+    let memory: Vec<AtomicUsize> = (0..100_000).map(AtomicUsize::new).collect();
+    let topology = TableTopology::new(2, &[]).unwrap();
+    let mover = KernelMover::new(topology.clone());
+    let source = Box::new(TrapSource::new(eager()));
+    let mut upm = Upm::with(topology, mover, source, Parameters::default());
+    let outcome = {
+        let mut upm = std::panic::AssertUnwindSafe(&mut upm);
+        let memory = &memory;
+        std::panic::catch_unwind(move || {
+            upm.watch_slice(memory).unwrap();
+            upm.iteration(|| {
+                for _ in 0..100 {
+                    memory.iter().for_each(|word| {
+                        word.fetch_add(1, SeqCst);
+                    });
+                }
+                panic!("the program's");
+            })
+        })
+    };
+    assert!(outcome.is_err());
+    let mut ends = [0; 2];
+    // SAFETY: - room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    for word in memory.iter().step_by(512) {
+        // SAFETY: - the kernel reads one byte of the test's memory, if it may.
+        assert_eq!(unsafe { libc::write(ends[1], std::ptr::from_ref(word).cast(), 1) }, 1);
+    }
+    for end in ends {
+        // SAFETY: - the test's descriptors.
+        unsafe { libc::close(end) };
+    }
+}
+
+#[test]
+fn on_a_machine_with_one_node_it_does_nothing_and_says_so() {
+    let topology = KernelTopology::read().unwrap();
+    if topology.homes() > 1 {
+        return skip!("this machine has {} nodes with memory", topology.homes());
+    }
+    let mut upm = Upm::new().unwrap();
+    let mut array = HotArray::<f64>::zeroed(10_000, Placement::Random(3), &topology).unwrap();
+    upm.watch(&array).unwrap();
+    for _ in 0..3 {
+        upm.iteration(|| array.iter_mut().for_each(|element| *element += 1.0));
+        assert_eq!((upm.is_on(), upm.migrations(), upm.replay(), upm.undo()), (false, 0, 0, 0));
+    }
+    assert_eq!(array[9_999], 3.0);
+    assert_eq!(upm.statistics().off, Some(Off::OneNode));
+    let report = upm.statistics().to_string();
+    assert!(report.contains("20 hot pages") && report.contains("off: one node"), "{report}");
+}
+
+#[test]
+fn without_a_source_the_engine_is_off_and_says_why() {
+    let topology = TableTopology::new(2, &[]).unwrap();
+    let mover = KernelMover::new(topology.clone());
+    let source = Box::new(NoSource("nothing counts here".into()));
+    let mut upm = Upm::with(topology, mover, source, Parameters::default());
+    upm.iteration(|| {});
+    let report = upm.statistics().to_string();
+    assert!(report.contains("off: no references can be counted: none: nothing counts"), "{report}");
+}
+
+#[test]
+fn an_area_with_a_hole_says_where_it_is() {
+    let page = numa::page_bytes();
+    let mut upm = Upm::new().unwrap();
+    let pages = Pages::map(4 * page).unwrap();
+    let addresses = pages.addresses();
+    drop(pages);
+    let (begin, length) = (addresses.start, page);
+    // SAFETY: - what is refused is not touched.
+    let refused = unsafe { upm.watch_raw(begin, length) };
+    // Another test may have mapped something there meanwhile.
+    if let Err(error) = refused {
+        assert_eq!(error, AreaError::Unmapped { begin, length, hole: begin });
+    }
+    // SAFETY: - as above; no system of ours maps its first page.
+    let refused = unsafe { upm.watch_raw(8, 16) };
+    assert_eq!(refused, Err(AreaError::Unmapped { begin: 8, length: 16, hole: 8 }));
+    // SAFETY: - as above.
+    let refused = unsafe { upm.watch_raw(8, 0) };
+    assert_eq!(refused, Err(AreaError::Empty { begin: 8 }));
+}

@@ -1,0 +1,133 @@
+//! Page migration in the guest: the tests that need several nodes, each by name.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use super::guest::{self, Task, Turns};
+use super::needs::Needs;
+use super::{LONGEST, PROFILE, TARGET, static_flags};
+use crate::artifact;
+use crate::setup::Workspace;
+use crate::skips;
+
+/// Whose tests they are.
+const PACKAGE: &str = "nanothreads-upm";
+/// The tests of nodes, and those of faults, which a kernel of another age runs, too.
+const TESTS: [&str; 2] = ["numa", "faults"];
+/// With this variable a machine without four nodes is a failure.
+const REQUIRED: &str = "NANOS_NUMA_REQUIRED";
+/// Seconds of one program.
+const LONGEST_PROGRAM: u32 = 400;
+
+/// What to run.
+///
+/// Exit code 0: all well, or skipped for a reason that is printed; 1: something failed, or was
+/// missing with `--require`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only tests of this name.
+    #[arg(long, value_name = "NAME")]
+    pub(super) test: Option<String>,
+    /// Another kernel than Debian's cloud kernel.
+    #[arg(long, value_name = "FILE")]
+    pub(super) kernel: Option<PathBuf>,
+    /// What the machine lacks is a failure, not a reason to skip.
+    #[arg(long)]
+    pub(super) require: bool,
+}
+
+/// Runs the tests and prints each one; counts those that passed.
+pub(super) fn run(
+    workspace: &Workspace,
+    options: &Options,
+    needs: &Needs,
+    folder: &Path,
+) -> anyhow::Result<u64> {
+    let begin = Instant::now();
+    let mut command = workspace.cargo(["test", "--no-run", "--package", PACKAGE]);
+    command.args(artifact::named("--test", TESTS));
+    command
+        .args(["--profile", PROFILE, "--target", TARGET, "--target-dir"])
+        .arg(workspace.target.join("guest"));
+    let programs = artifact::build(command.env("RUSTFLAGS", static_flags()))?;
+    println!("built in {:.0} s", begin.elapsed().as_secs_f64());
+    let filter = options.test.as_deref().unwrap_or("");
+    let tasks: Vec<Task> = programs
+        .into_iter()
+        .map(|program| Task {
+            name: program.name,
+            program: program.path,
+            // They bind threads and switch the kernel's balancing: one after the other.
+            arguments: format!("--test-threads=1 --nocapture {filter}"),
+            limit: LONGEST_PROGRAM,
+        })
+        .collect();
+    let image = folder.join("numa.cpio");
+    let variables = [(REQUIRED, "1".to_owned()), (skips::VARIABLE, "/tmp/skips".to_owned())];
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
+    std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
+    let boot = Instant::now();
+    let log = folder.join("numa.log");
+    let (outcomes, _) = guest::boot(needs, &image, Turns::None, &[], &log, LONGEST)?;
+    let mut passed = 0;
+    let mut failed = Vec::new();
+    for outcome in &outcomes {
+        let verdicts = verdicts(&outcome.text);
+        for (name, is_well) in &verdicts {
+            println!("{}: {name}: {}", outcome.name, if *is_well { "well" } else { "FAILED" });
+        }
+        passed += verdicts.iter().filter(|(_, is_well)| *is_well).count() as u64;
+        if outcome.code != 0 {
+            println!("\n=== {} in the guest\n{}", outcome.name, outcome.text);
+            failed.push(outcome.name.as_str());
+        }
+    }
+    println!(
+        "{passed} tests in {:.0} s; the whole log: {}",
+        boot.elapsed().as_secs_f64(),
+        log.display()
+    );
+    if !failed.is_empty() {
+        bail!("failed in the guest: {}", failed.join(", "));
+    }
+    if outcomes.len() != tasks.len() || passed == 0 {
+        bail!("the guest ran {passed} tests of {} of {} programs", outcomes.len(), tasks.len());
+    }
+    Ok(passed)
+}
+
+/// The tests of a program that told of itself, in order, and whether each went well. What a test
+/// prints may stand between its name and its verdict.
+fn verdicts(text: &str) -> Vec<(String, bool)> {
+    let mut verdicts = Vec::new();
+    let mut open: Option<String> = None;
+    for line in text.lines() {
+        let begun = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
+        if let Some((name, _)) = begun {
+            verdicts.extend(open.take().map(|name| (name, false)));
+            open = Some(name.to_owned());
+        }
+        if line == "ok" || line.ends_with(" ... ok") || line.ends_with("ok") && begun.is_some() {
+            verdicts.extend(open.take().map(|name| (name, true)));
+        }
+    }
+    verdicts.extend(open.map(|name| (name, false)));
+    verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verdicts;
+
+    #[test]
+    fn each_test_has_its_verdict_whatever_it_prints() {
+        let text = "running 4 tests\ntest a ... ok\ntest b ... 3 windows\nok\n\
+                    test c ... \nthread 'c' panicked\nFAILED\ntest d ... words\n";
+        let right = [("a", true), ("b", true), ("c", false), ("d", false)];
+        let right = right.map(|(name, is_well)| (name.to_owned(), is_well));
+        assert_eq!(verdicts(text), right);
+        assert_eq!(verdicts("test result: ok. 4 passed"), []);
+    }
+}
