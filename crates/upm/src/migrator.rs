@@ -16,7 +16,6 @@
 //!     and a call in which no page moves is the last one.
 //! I2  Every page of every call is counted once: as moved, refused, or stayed.
 
-use std::fmt;
 use std::ops::Range;
 
 use crate::area::{AreaError, AreaId, Areas};
@@ -24,7 +23,7 @@ use crate::counters::Counters;
 use crate::criterion::{Criterion, Judge, Stay, Verdict};
 use crate::history::History;
 use crate::mover::{Home, Mover, Outcome, Refusal, Step};
-use crate::statistics::{Call, Decision, Statistics};
+use crate::statistics::{Call, Decision, Off, Statistics};
 use crate::topology::{Node, Topology};
 
 /// What the engine may be told.
@@ -41,34 +40,6 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Self { criterion: Criterion::SAMPLED, critical_pages: 20, keep_all_decisions: false }
-    }
-}
-
-/// Why the engine is off.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Off {
-    /// One node has memory.
-    OneNode,
-    /// No source can count.
-    NoSource(String),
-    /// No page should move any more.
-    Settled,
-    /// Every page that should have moved was refused.
-    Refused,
-    /// No page moved, and of some the mover cannot tell where they are.
-    Unreadable,
-}
-
-impl fmt::Display for Off {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OneNode => write!(f, "one node has memory, so no page can be nearer"),
-            Self::NoSource(why) => write!(f, "no references can be counted: {why}"),
-            Self::Settled => write!(f, "no page should move any more"),
-            Self::Refused => write!(f, "every page that should have moved was refused"),
-            Self::Unreadable => write!(f, "the system does not say where the pages are"),
-        }
     }
 }
 

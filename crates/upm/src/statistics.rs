@@ -5,9 +5,36 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::criterion::{Stay, Verdict};
-use crate::migrator::Off;
 use crate::mover::{Outcome, Refusal};
 use crate::topology::Node;
+
+/// Why the engine is off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Off {
+    /// One node has memory.
+    OneNode,
+    /// No source can count.
+    NoSource(String),
+    /// No page should move any more.
+    Settled,
+    /// Every page that should have moved was refused.
+    Refused,
+    /// No page moved, and of some the mover cannot tell where they are.
+    Unreadable,
+}
+
+impl fmt::Display for Off {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneNode => write!(f, "one node has memory, so no page can be nearer"),
+            Self::NoSource(why) => write!(f, "no references can be counted: {why}"),
+            Self::Settled => write!(f, "no page should move any more"),
+            Self::Refused => write!(f, "every page that should have moved was refused"),
+            Self::Unreadable => write!(f, "the system does not say where the pages are"),
+        }
+    }
+}
 
 /// One decision: of a page, or of pages that are decided together.
 #[derive(Clone, Debug, PartialEq)]

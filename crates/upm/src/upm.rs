@@ -11,7 +11,7 @@
 //!   under way.
 //!
 //! # Order
-//! Stop the source, then read homes and move: what is armed cannot be found by the kernel's queries.
+//! Stop the source, then read homes and move: the kernel's queries do not find what is armed.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -23,11 +23,11 @@ use crate::area::{AreaError, AreaId};
 use crate::array::{HotArray, Plain};
 use crate::counters::Counters;
 use crate::criterion::Criterion;
-use crate::migrator::{Migrator, Off, Parameters};
+use crate::migrator::{Migrator, Parameters};
 use crate::mover::{KernelMover, Mover};
 use crate::phases::{GainTest, Phases};
 use crate::source::{CounterSource, Scope, TrapParameters, TrapSource};
-use crate::statistics::Statistics;
+use crate::statistics::{Off, Statistics};
 use crate::topology::{KernelTopology, Topology, TopologyError};
 
 /// Bytes of a huge page on the machines that have 4 KiB pages.

@@ -1,9 +1,9 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
-//! processors on 4 nodes; `numa` those of page migration, which need the nodes. Everything in it is emulated (QEMU's TCG): slow,
-//! but each processor is a thread that the kernel runs when it likes, so that all interleavings
-//! happen, and time says nothing.
+//! processors on 4 nodes; `numa` those of page migration, which need the nodes. Everything in it is
+//! emulated (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes,
+//! so that all interleavings happen, and time says nothing.
 
 mod count;
 mod cpio;
