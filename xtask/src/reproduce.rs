@@ -1,5 +1,5 @@
 //! `cargo xtask reproduce policies`: what the papers publish of the policies, compared with what
-//! the simulator says.
+//! the simulator says. `cargo xtask reproduce turnaround`: see [`turnaround`].
 //!
 //! Reads `workloads/published.csv`, has `cpumgr simulate` run each workload under the row's policy
 //! and under `none`, and puts the two ratios native / managed side by side. Absolute times are not
@@ -10,6 +10,8 @@
 //! give. A row whose cause the paper names, or that has a least gain of its own, must have the same
 //! winner, and that gain: else the task fails. Nothing is tuned per row: parameters stand in the
 //! workload files, the same for all programs of a machine.
+
+mod turnaround;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -40,12 +42,17 @@ pub(crate) struct Options {
     /// Only workloads whose name begins so.
     #[arg(long, value_name = "NAME", default_value = "")]
     only: String,
+    /// Writes a picture of each population of `turnaround` under each policy into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum What {
     /// P0 Table 2, P2 Tables 1 to 5.
     Policies,
+    /// What turns gain against sharing.
+    Turnaround,
 }
 
 /// A published comparison.
@@ -117,7 +124,9 @@ struct Changed {
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
-    let What::Policies = options.what;
+    if let What::Turnaround = options.what {
+        return turnaround::run(workspace, options);
+    }
     let folder = workspace.root.join("workloads");
     let file = folder.join("published.csv");
     let text = std::fs::read_to_string(&file)

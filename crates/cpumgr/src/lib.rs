@@ -4,7 +4,8 @@
 //! `examples/custom_policy.rs`.
 //!
 //! # Modules, from the bottom up
-//! 1. `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`: small parts.
+//! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`,
+//!    `inherited`: small parts.
 //! 2. `keeper`, `limits`, `own_file`, `reactor`, `trust`: files, waits, and what is trusted.
 //! 3. `kernel`, `threads`: other processes' threads.
 //! 4. `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: the surroundings.
@@ -25,6 +26,7 @@ use clap::Parser;
 use policies::Registry;
 
 pub mod administration;
+mod advice;
 pub mod allowance;
 mod api;
 pub mod bucket;

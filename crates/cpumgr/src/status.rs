@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use arena::client::{ConnectError, Connection};
 use arena::message::{FromManager, Narrow, ProgramStatus, QueuedStatus, Status, ToManager};
+use policies::sim::Forecast;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::administration::{self, QueueReport};
+use crate::advice;
 use crate::duration;
 use crate::libraries::{self, Mounts};
 use crate::server::MAX_PROGRAMS;
@@ -32,6 +34,8 @@ pub struct Report {
     pub programs: Vec<ProgramStatus>,
     /// The programs that wait to be started, the next one first.
     pub queue: Vec<QueuedStatus>,
+    /// What turns and sharing would make of these programs.
+    pub advice: Option<Forecast>,
     /// The OpenMP libraries that each program has mapped, by process: which one was really taken
     /// (D17). What the kernel shows to the process that asks for the report; nothing for processes
     /// of other users.
@@ -66,7 +70,9 @@ impl Report {
         let pids = programs.iter().map(|program| program.pid).chain(status.silent.iter().copied());
         let mounts = Mounts::read();
         let loaded = pids.map(|pid| (pid, libraries::of_process(pid, &mounts))).collect();
-        Ok(Self { socket: socket.display().to_string(), status, programs, queue, loaded })
+        let socket = socket.display().to_string();
+        let advice = advice::of(&programs, status.processor_count);
+        Ok(Self { socket, status, programs, queue, advice, loaded })
     }
 
     /// As a table for people.
@@ -122,6 +128,9 @@ impl Report {
             text.push_str("no programs\n");
         } else {
             text.push_str(&table_of(&self.programs));
+        }
+        if let Some(advice) = &self.advice {
+            text.push_str(&advice::line(advice));
         }
         for program in &self.programs {
             if let Some(why) = self.why_not_more(program) {
@@ -367,8 +376,14 @@ mod tests {
             waits_ns: 3_000_000_000,
         };
         let programs = vec![program, static_one];
-        let mut report =
-            Report { socket: "/s".into(), status, programs, queue: vec![place], loaded };
+        let mut report = Report {
+            socket: "/s".into(),
+            status,
+            programs,
+            queue: vec![place],
+            advice: None,
+            loaded,
+        };
         assert_eq!(
             report.table(),
             "manager 7 at /s, up 5ms\n\

@@ -124,9 +124,18 @@ mod tests {
 
     #[test]
     fn what_a_program_does_not_use_is_others() {
-        for policy in
-            ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "vtq-dss", "gang", "rr"]
-        {
+        for policy in [
+            "dss-ts",
+            "dss",
+            "equip",
+            "cluster",
+            "batch",
+            "sw-dss",
+            "vtq-dss",
+            "gang",
+            "rr",
+            "turnaround",
+        ] {
             let mut ledger = books(8, policy, 2);
             assert!(ledger.is_contended());
             assert!(ledger.curb(AppId(1), to(2)) && !ledger.curb(AppId(1), to(2)));
@@ -144,9 +153,18 @@ mod tests {
 
     #[test]
     fn who_sleeps_shares_a_processor_of_somebody_who_does_not_notice() {
-        for policy in
-            ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "vtq-dss", "gang", "rr"]
-        {
+        for policy in [
+            "dss-ts",
+            "dss",
+            "equip",
+            "cluster",
+            "batch",
+            "sw-dss",
+            "vtq-dss",
+            "gang",
+            "rr",
+            "turnaround",
+        ] {
             let mut ledger = books(2, policy, 2);
             ledger.curb(AppId(1), to(0));
             let mut now = 200 * MS;
