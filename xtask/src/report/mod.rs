@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-use self::data::Section;
+pub(crate) use self::data::{Chart, Label, Section, Unit, Value};
 pub(crate) use self::look::run as look;
+pub(crate) use self::page::page;
 use crate::setup::Workspace;
 
 /// What to show.
@@ -47,7 +48,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let before = read(&options.against)?;
     let changes = (!before.is_empty()).then(|| data::changes(&sections, &before));
     let output = options.output.clone().unwrap_or_else(|| workspace.target.join("report.html"));
-    std::fs::write(&output, page::page(&sections, changes.as_deref()))
+    std::fs::write(&output, page(&sections, changes.as_deref()))
         .with_context(|| format!("cannot write {}", output.display()))?;
     println!("{}: {} records", output.display(), records.len());
     Ok(())

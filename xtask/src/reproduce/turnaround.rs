@@ -11,13 +11,12 @@
 //! by more than 10 %. Else the task fails.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use super::Options;
 use crate::setup::{Workspace, must_succeed, shown};
 
 /// Of the ideal's mean turnaround, for equal copies.
@@ -72,6 +71,20 @@ struct Row {
     worst: f64,
     /// All work, one program after the other on the whole machine, s.
     alone: f64,
+}
+
+/// Which populations.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Writes the table as comma-separated values, too.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Only populations whose name begins so.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    only: String,
+    /// Writes a picture of each population under each policy into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
 }
 
 pub(super) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {

@@ -26,6 +26,7 @@ use procfs::{Current, LoadAverage};
 use self::about::About;
 pub(crate) use self::choice::Options;
 use self::choice::{USUAL_CLASS, chosen, matrix, runtimes};
+pub(crate) use self::kernel::build as build_kernels;
 use self::kernel::{Kernel, Outcome};
 pub(crate) use self::plan::Scenario;
 use self::plan::{Cell, Times};

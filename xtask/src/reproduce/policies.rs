@@ -1,5 +1,5 @@
 //! `cargo xtask reproduce policies`: what the papers publish of the policies, compared with what
-//! the simulator says. `cargo xtask reproduce turnaround`: see [`turnaround`].
+//! the simulator says.
 //!
 //! Reads `workloads/published.csv`, has `cpumgr simulate` run each workload under the row's policy
 //! and under `none`, and puts the two ratios native / managed side by side. Absolute times are not
@@ -11,8 +11,6 @@
 //! winner, and that gain: else the task fails. Nothing is tuned per row: parameters stand in the
 //! workload files, the same for all programs of a machine.
 
-mod turnaround;
-
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
@@ -20,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Deserialize;
 
 use crate::setup::{Workspace, must_succeed, shown};
@@ -30,29 +28,15 @@ const APART: f64 = 1.5;
 /// pdpa's gain on whole workloads whose parts do not scale.
 const LEAST_GAIN: f64 = 3.0;
 
-/// What to reproduce.
+/// Which comparisons.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Which part of the papers.
-    #[arg(value_enum)]
-    what: What,
     /// Writes the table as comma-separated values, too.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Only workloads whose name begins so.
     #[arg(long, value_name = "NAME", default_value = "")]
     only: String,
-    /// Writes a picture of each population of `turnaround` under each policy into this folder.
-    #[arg(long, value_name = "FOLDER")]
-    svg: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum What {
-    /// P0 Table 2, P2 Tables 1 to 5.
-    Policies,
-    /// What turns gain against sharing.
-    Turnaround,
 }
 
 /// A published comparison.
@@ -124,9 +108,6 @@ struct Changed {
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
-    if let What::Turnaround = options.what {
-        return turnaround::run(workspace, options);
-    }
     let folder = workspace.root.join("workloads");
     let file = folder.join("published.csv");
     let text = std::fs::read_to_string(&file)
