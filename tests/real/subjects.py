@@ -1,6 +1,6 @@
 """One real program: prepares its data, says "ready", and for each line that it reads works and prints its time and its result as JSON.
 
-Run by run.py, as `python subjects.py NAME`. The result is a list of numbers that every runtime must reproduce.
+Run by `cargo xtask real`, as `python subjects.py NAME`. The result is a list of numbers that every runtime must reproduce.
 """
 
 import json

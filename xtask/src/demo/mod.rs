@@ -22,7 +22,7 @@ pub(crate) use self::subject::Subject;
 use self::subject::line_of;
 pub(crate) use self::timeline::Trace;
 use self::timeline::Window;
-use crate::measure::{self, Finish, Household, Load, Manager, monotonic_ns, run_copies};
+use crate::measure::{self, Finish, Household, Load, Manager, run_copies};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed};
 use crate::{peers, skips};
 
@@ -260,24 +260,21 @@ impl Demo {
             Step::OneThread(_) => self.record.processors,
             Step::Copies(_, _, copies) => copies,
         };
-        let (busy, begin, begin_ns) = (measure::busy()?, Instant::now(), monotonic_ns());
-        let finished = run_copies(copies, cap, || self.command(index, step))?;
-        let (end_ns, elapsed) = (monotonic_ns(), begin.elapsed());
-        let sample = self.judge(index, step, cap, &finished);
-        let busy = measure::busy()? - busy;
-        let (others, idle) =
-            self.load.note(self.record.processors, busy, sample.cpu, elapsed.as_secs_f64());
+        let commands = (0..copies).map(|_| self.command(index, step)).collect();
+        let run = self.load.run(self.record.processors, cap, commands)?;
+        let sample = self.judge(index, step, cap, &run.finished);
         self.record.add(step, sample);
-        let line = report::line(&self.record, step, &sample, others, idle);
+        let line = report::line(&self.record, step, &sample, run.others, run.idle);
         println!("[{:5.0} s] {line}", self.begin.elapsed().as_secs_f64());
         if let Step::Copies(program, Runtime::Nanos, copies) = step {
-            let mut pids: Vec<i32> = finished.iter().map(|finish| finish.pid).collect();
+            let mut pids: Vec<i32> = run.finished.iter().map(|finish| finish.pid).collect();
             pids.sort_unstable();
             let title = format!(
                 "{}, {copies} {}",
                 program.name(),
                 if copies == 1 { "copy" } else { "copies" }
             );
+            let (begin_ns, end_ns) = (run.begin_ns, run.end_ns);
             self.windows.push(Window { title, begin_ns, end_ns, pids });
         }
         Ok(())

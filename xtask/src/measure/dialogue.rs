@@ -56,7 +56,6 @@ impl Dialogue {
         }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "real programs follow"))]
     /// Its process number.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
@@ -86,17 +85,17 @@ impl Dialogue {
             seen = self.heard.len();
             check_interrupt()?;
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
+            // What was said in time is heard, also when it is asked for late.
             let [is_said, _] = self.poll(left.min(LOOK), true)?;
             if is_said && !self.listen()? {
                 return self.ended_early();
             }
+            if !is_said && left.is_zero() {
+                return Ok(None);
+            }
         }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "real programs follow"))]
     /// Closes its input and waits for its end; `None` when it did not end in time and was killed.
     pub(crate) fn end(mut self, until: Instant) -> anyhow::Result<Option<(ExitStatus, String)>> {
         self.input = None;

@@ -2,10 +2,15 @@
 
 use std::fmt;
 use std::num::NonZero;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use procfs::process::Process;
 use procfs::{CpuInfo, CpuTime, Current, CurrentSI, KernelStats};
+
+use super::copies::{Finish, run_together};
+use super::process::monotonic_ns;
 
 /// The processors of this process's affinity mask, ascending.
 pub(crate) fn processors() -> anyhow::Result<Vec<u32>> {
@@ -24,7 +29,7 @@ pub(crate) fn usable() -> anyhow::Result<usize> {
 
 /// Seconds that our processors have been busy since the machine started, with any program (or taken
 /// away by the hypervisor).
-pub(crate) fn busy() -> anyhow::Result<f64> {
+fn busy() -> anyhow::Result<f64> {
     let stat = KernelStats::current().context("cannot read /proc/stat")?;
     // Processors that are offline are in neither list: the same order, and the second one has the
     // numbers.
@@ -45,6 +50,20 @@ fn busy_ticks(times: &[(Option<u32>, CpuTime)], processors: &[u32]) -> u64 {
     ours.map(|(_, time)| time.user + time.nice + time.system + rare(time)).sum()
 }
 
+/// One run, and what was beside it.
+pub(crate) struct Run {
+    /// In the order in which they ended.
+    pub(crate) finished: Vec<Finish>,
+    /// Begin and end on the clock of the manager's trace.
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    /// From the first copy's start to the last one's end.
+    pub(crate) seconds: f64,
+    /// Processors that other programs used, and that were idle, on average.
+    pub(crate) others: f64,
+    pub(crate) idle: f64,
+}
+
 /// What others took, over all runs.
 #[derive(Default)]
 pub(crate) struct Load {
@@ -56,17 +75,28 @@ impl Load {
     /// Adds a run of `elapsed` seconds in which processors were busy for `busy` seconds in all,
     /// `own` of them with our copies. Returns how many processors other programs had in it, and how
     /// many were idle.
-    pub(crate) fn note(
-        &mut self,
-        processors: usize,
-        busy: f64,
-        own: f64,
-        elapsed: f64,
-    ) -> (f64, f64) {
+    fn note(&mut self, processors: usize, busy: f64, own: f64, elapsed: f64) -> (f64, f64) {
         let foreign = (busy - own).max(0.0);
         self.foreign += foreign;
         self.elapsed += elapsed;
         (foreign / elapsed, (processors as f64 - busy.max(own) / elapsed).max(0.0))
+    }
+
+    /// Starts these commands together, waits for all, at most until `cap`, and adds what others
+    /// took meanwhile.
+    pub(crate) fn run(
+        &mut self,
+        processors: usize,
+        cap: Duration,
+        commands: Vec<Command>,
+    ) -> anyhow::Result<Run> {
+        let (busy_before, begin_ns, begin) = (busy()?, monotonic_ns(), Instant::now());
+        let finished = run_together(cap, commands)?;
+        let (end_ns, seconds) = (monotonic_ns(), begin.elapsed().as_secs_f64());
+        let busy = busy()? - busy_before;
+        let own = finished.iter().map(|finish| finish.cpu.as_secs_f64()).sum();
+        let (others, idle) = self.note(processors, busy, own, seconds);
+        Ok(Run { finished, begin_ns, end_ns, seconds, others, idle })
     }
 
     fn processors(&self) -> f64 {
@@ -104,6 +134,16 @@ mod tests {
         assert_eq!(busy_ticks(&times, &[0]), 63);
         assert_eq!(busy_ticks(&times, &[0, 2]), 163);
         assert_eq!(busy_ticks(&times, &[1]), 0);
+    }
+
+    #[test]
+    fn a_run_is_noted_with_its_copies() {
+        let mut load = Load::default();
+        let commands = (0..2).map(|_| Command::new("/bin/true")).collect();
+        let run = load.run(1, Duration::from_secs(60), commands).unwrap();
+        assert_eq!(run.finished.len(), 2);
+        assert!(run.begin_ns < run.end_ns && run.seconds > 0.0);
+        assert!(load.elapsed == run.seconds && run.others >= 0.0 && run.idle >= 0.0);
     }
 
     #[test]

@@ -98,6 +98,11 @@ impl Manager {
         })
     }
 
+    /// Where programs find it.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Those of these processes, started since the last call, that it never heard of: they did not
     /// measure what is said. Fails when it is gone.
     pub(crate) fn strangers(&mut self, pids: &[i32]) -> anyhow::Result<Vec<i32>> {

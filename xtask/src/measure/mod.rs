@@ -1,22 +1,27 @@
 //! What every measurement here uses: copies of programs that start together and are timed one by
-//! one, a manager of their own, the load of others, the round trip of a cache line.
+//! one, from outside or by themselves, a manager of their own, hogs, the load of others, the round
+//! trip of a cache line.
 
+mod affinity;
 mod copies;
 mod dialogue;
 mod household;
 mod load;
 mod manager;
 mod process;
+mod prompted;
 mod round_trip;
 mod servant;
 
+pub(crate) use self::affinity::hog;
 pub(crate) use self::copies::{Finish, run_copies, run_together};
 pub(crate) use self::dialogue::Dialogue;
 pub(crate) use self::household::{Household, check_interrupt, is_interrupted};
-pub(crate) use self::load::{Load, busy, processors, usable};
+pub(crate) use self::load::{Load, processors, usable};
 pub(crate) use self::manager::Manager;
-pub(crate) use self::process::monotonic_ns;
+pub(crate) use self::prompted::Prompted;
 pub(crate) use self::round_trip::round_trip_ns;
+pub(crate) use self::servant::Servant;
 
 /// Runs are compared whose round trips of a cache line differ by at most this factor.
 pub(crate) const AGREE: f64 = 1.5;

@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 
+use super::affinity::bind;
+
 const TRIPS: u64 = 4000;
 const BATCHES: u64 = 5;
 /// In place of a number: one of the two threads has failed.
@@ -64,26 +66,6 @@ fn wait_for(line: &Line, value: u64) {
         }
         std::hint::spin_loop();
     }
-}
-
-fn bind(processor: u32) -> anyhow::Result<()> {
-    // SAFETY: all zero is a valid, empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    let size = size_of::<libc::cpu_set_t>();
-    let processor = processor as usize;
-    anyhow::ensure!(
-        processor < size * 8,
-        "processor {processor} is beyond this set's {}",
-        size * 8
-    );
-    // SAFETY: the set is initialised, and the number was checked above.
-    unsafe { libc::CPU_SET(processor, &mut set) };
-    // SAFETY: 0 is the calling thread; the set is live and of that size.
-    if unsafe { libc::sched_setaffinity(0, size, &raw const set) } != 0 {
-        return Err(std::io::Error::last_os_error())
-            .with_context(|| format!("cannot bind a thread to processor {processor}"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -37,9 +37,7 @@ use self::row::{KILLED, VERIFIED};
 use self::runtime::Places;
 pub(crate) use self::runtime::Runtime;
 pub(crate) use self::summary::{Summary, Verdict};
-use crate::measure::{
-    self, Household, Load, Manager, is_interrupted, round_trip_ns, run_copies, run_together,
-};
+use crate::measure::{Household, Load, Manager, is_interrupted, round_trip_ns, run_copies};
 use crate::setup::{Workspace, must_succeed};
 use crate::{peers, shim};
 
@@ -325,15 +323,11 @@ impl Suite {
         let commands: Vec<Command> = commands.collect();
         let load = LoadAverage::current().map_or(f64::NAN, |load| f64::from(load.one));
         let round_trip_before = round_trip_ns()?;
-        let (busy, begin) = (measure::busy()?, Instant::now());
-        let finished = run_together(Duration::from_secs_f64(cap), commands)?;
-        let makespan = begin.elapsed().as_secs_f64();
-        let busy = measure::busy()? - busy;
-        let own: f64 = finished.iter().map(|finish| finish.cpu.as_secs_f64()).sum();
-        let (others, _) = self.load.note(self.about.processors, busy, own, makespan);
+        let processors = self.about.processors;
+        let run = self.load.run(processors, Duration::from_secs_f64(cap), commands)?;
         let round_trip_after = round_trip_ns()?;
         if cell.runtime == Runtime::Managed {
-            let pids: Vec<i32> = finished.iter().map(|finish| finish.pid).collect();
+            let pids: Vec<i32> = run.finished.iter().map(|finish| finish.pid).collect();
             let strangers = self.manager.strangers(&pids)?.len();
             ensure!(
                 strangers == 0,
@@ -344,7 +338,7 @@ impl Suite {
         }
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
         let mut rows = Vec::new();
-        for finish in &finished {
+        for finish in &run.finished {
             let program = &cell.scenario.0[finish.index];
             let kernel = &self.kernels[program];
             let (outcome, line) = match kernel.outcome(finish) {
@@ -367,14 +361,14 @@ impl Suite {
                 mops: line.as_ref().map(|line| line.mops),
                 processor_time: finish.cpu.as_secs_f64(),
                 threads: line.as_ref().map(|line| line.threads),
-                makespan,
+                makespan: run.seconds,
                 cap,
-                others,
+                others: run.others,
                 round_trip_before,
                 round_trip_after,
                 load,
                 time,
-                processors: self.about.processors,
+                processors,
                 machine: self.about.machine.clone(),
                 kernel: self.about.kernel.clone(),
                 commit: self.about.commit.clone(),

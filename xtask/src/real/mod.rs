@@ -1,0 +1,466 @@
+//! `cargo xtask real`: real programs from PyPI and Debian on the original OpenMP runtime and on
+//! ours (`tests/real/README.md`).
+
+mod install;
+mod runtime;
+mod subject;
+mod table;
+
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use self::runtime::{Places, Runtime};
+use self::subject::{NAMES, Subject};
+use self::table::Row;
+use crate::measure::{
+    Household, Manager, Prompted, Servant, check_interrupt, hog, processors, run_together,
+};
+use crate::setup::{Workspace, must_succeed};
+use crate::{peers, shim, skips};
+
+/// How often a program that is alone does its work in one run of it, in turn with the other
+/// runtimes' runs: this bar is the closest one, and single times of one kind differ by 40 % here.
+const ROUNDS: u32 = 4;
+/// Between those: an idle thread of the original spins for some milliseconds, one of libomp for
+/// 200.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Results may differ in the order of a sum.
+const TOLERANCE: f64 = 1e-6;
+
+/// What to run.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Programs, separated by commas; default: all (`tests/real/README.md` lists them).
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    only: Vec<String>,
+    /// Runs of each kind; the table has the medians of their times (alone each run has several).
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
+    /// Seconds after which a run is killed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
+    cap: f64,
+    /// One run of each kind, killed after 6 seconds: the whole table in some ten minutes.
+    #[arg(long, conflicts_with_all = ["repeats", "cap"])]
+    quick: bool,
+    /// Where the numbers go, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    number.ok_or_else(|| "it wants a number from 0.1 to 3600".to_owned())
+}
+
+/// How a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    Alone,
+    Copies(usize),
+    Hog,
+}
+
+impl Setting {
+    const ALL: [Setting; 4] =
+        [Setting::Alone, Setting::Copies(2), Setting::Copies(4), Setting::Hog];
+
+    fn name(self) -> &'static str {
+        match self {
+            Setting::Alone => "alone",
+            Setting::Copies(2) => "2 copies",
+            Setting::Copies(_) => "4 copies",
+            Setting::Hog => "beside a hog",
+        }
+    }
+}
+
+/// What a program found, which every runtime must find too.
+#[derive(Clone, Debug, PartialEq)]
+enum Found {
+    Numbers(Vec<f64>),
+    /// The file that it wrote, as a number.
+    File(u64),
+}
+
+/// One copy's work: its seconds, and what it found if it was not killed.
+type Work = (f64, Option<Found>);
+
+/// One run: its copies' mean seconds, and what each found.
+type Run = (Runtime, f64, Vec<Option<Found>>);
+
+/// Builds library and manager in release and runs the comparison. What is missing for a program is
+/// said and is no failure.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
+    let names: Vec<&'static str> = NAMES
+        .into_iter()
+        .filter(|name| options.only.is_empty() || options.only.iter().any(|it| it == name))
+        .collect();
+    let library = shim::run(workspace, shim::Form::Shipped)?;
+    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
+    let libomp = match peers::libomp() {
+        Ok(library) => Some(library),
+        Err(fault) => {
+            skips::note(format_args!("real: the column libomp: {fault:#}"));
+            None
+        }
+    };
+    let folder = workspace.target.join("real");
+    std::fs::create_dir_all(folder.join("gm"))
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let household = Household::take_over()?;
+    let manager = Manager::start_private(&workspace.target.join("release/cpumgr"), &library)?;
+    let mut runtimes = Runtime::TURNS.to_vec();
+    runtimes.retain(|runtime| *runtime != Runtime::Libomp || libomp.is_some());
+    let (repeats, cap) = if options.quick { (1, 6.0) } else { (options.repeats, options.cap) };
+    let mut stage = Stage {
+        places: Places {
+            drop_in: library.join("libgomp.so.1"),
+            libomp,
+            socket: manager.socket().to_owned(),
+        },
+        manager,
+        runtimes,
+        repeats,
+        cap: Duration::from_secs_f64(cap),
+        folder,
+    };
+    println!("{}", table::head());
+    let mut rows = Vec::new();
+    let outcome =
+        names.iter().try_for_each(|name| match Subject::install(workspace, &stage.folder, name) {
+            Ok(subject) => stage.measure(&subject, &mut rows),
+            Err(fault) => {
+                check_interrupt()?;
+                skips::note(format_args!("real: {name}: {fault:#}"));
+                Ok(())
+            }
+        });
+    let ended = stage.manager.finish();
+    drop(household);
+    // Also of a comparison that failed.
+    if let Some(path) = &options.record {
+        let text: String = rows.iter().map(|row| row.json() + "\n").collect();
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    outcome?;
+    ended.map(drop)
+}
+
+/// A comparison that runs.
+struct Stage {
+    places: Places,
+    manager: Manager,
+    /// In the order of their turns.
+    runtimes: Vec<Runtime>,
+    repeats: u32,
+    cap: Duration,
+    folder: PathBuf,
+}
+
+impl Stage {
+    /// Measures a program in all settings.
+    fn measure(&mut self, subject: &Subject, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+        let mut expected = None;
+        for setting in Setting::ALL {
+            let mut row = Row::new(subject.name, setting);
+            for turn in 0..self.repeats {
+                let found = if setting == Setting::Alone {
+                    self.alone(subject, turn)
+                } else {
+                    self.beside_others(subject, setting, turn, &row)
+                };
+                let found =
+                    found.with_context(|| format!("{}, {}", subject.name, setting.name()))?;
+                for (runtime, seconds, results) in found {
+                    row.times.entry(runtime).or_default().push(seconds);
+                    for result in results {
+                        let Some(result) = result else {
+                            row.killed.insert(runtime);
+                            continue;
+                        };
+                        let first = expected.get_or_insert_with(|| result.clone());
+                        ensure!(
+                            same(first, &result),
+                            "{}, {}, {}: {result:?} instead of {first:?}",
+                            subject.name,
+                            setting.name(),
+                            runtime.name()
+                        );
+                    }
+                }
+            }
+            println!("{}", row.line());
+            rows.push(row);
+        }
+        Ok(())
+    }
+
+    /// The command of a copy.
+    fn command(&self, subject: &Subject, runtime: Runtime, turn: u32, copy: usize) -> Command {
+        let (program, arguments) = subject
+            .command
+            .split_first()
+            .map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if subject.is_timed_outside {
+            command.arg(self.output(copy));
+        }
+        command.env_clear().envs(self.places.environment(runtime, subject, turn));
+        command
+    }
+
+    /// Where a copy writes that is timed from outside.
+    fn output(&self, copy: usize) -> PathBuf {
+        self.folder.join(format!("gm/{copy}.ppm"))
+    }
+
+    /// Works on each runtime in turn, several times.
+    fn alone(&mut self, subject: &Subject, turn: u32) -> anyhow::Result<Vec<Run>> {
+        let mut copies = Vec::new();
+        for &runtime in &self.runtimes {
+            copies.push((runtime, self.start(subject, runtime, turn, 1)?));
+        }
+        let mut found = Vec::new();
+        for (runtime, copies) in &mut copies {
+            self.ready(*runtime, copies)?;
+        }
+        for _ in 0..ROUNDS {
+            for (runtime, copies) in &mut copies {
+                sleep(PAUSE);
+                let (seconds, result) = self
+                    .work(subject, *runtime, turn, copies, 1)?
+                    .pop()
+                    .context("a run without a copy")?;
+                // Nothing else runs that could be the reason.
+                ensure!(
+                    result.is_some(),
+                    "{} did not end its work in {:?} (--cap)",
+                    runtime.name(),
+                    self.cap
+                );
+                found.push((*runtime, seconds, vec![result]));
+            }
+        }
+        for (runtime, copies) in copies {
+            self.end(runtime, copies)?;
+        }
+        Ok(found)
+    }
+
+    /// Works as copies or beside a hog, on each runtime that was not killed yet.
+    fn beside_others(
+        &mut self,
+        subject: &Subject,
+        setting: Setting,
+        turn: u32,
+        row: &Row,
+    ) -> anyhow::Result<Vec<Run>> {
+        let count = if let Setting::Copies(count) = setting { count } else { 1 };
+        let mut found = Vec::new();
+        for runtime in self.runtimes.clone() {
+            if row.killed.contains(&runtime) {
+                continue;
+            }
+            let last = *processors()?.last().context("no processor")?;
+            let hog = match setting {
+                Setting::Hog => Some(Servant::start(&mut hog(last)?)?),
+                _ => None,
+            };
+            let mut copies = self.start(subject, runtime, turn, count)?;
+            self.ready(runtime, &mut copies)?;
+            let works = self.work(subject, runtime, turn, &mut copies, count)?;
+            let was_killed: Vec<bool> = works.iter().map(|(_, found)| found.is_none()).collect();
+            let mut index = 0;
+            copies.retain(|_| {
+                index += 1;
+                !was_killed.get(index - 1).copied().unwrap_or_default()
+            });
+            self.end(runtime, copies)?;
+            drop(hog);
+            let mean = works.iter().map(|(seconds, _)| seconds).sum::<f64>() / works.len() as f64;
+            found.push((runtime, mean, works.into_iter().map(|(_, found)| found).collect()));
+        }
+        Ok(found)
+    }
+
+    /// Starts copies that wait for their word; of a program that is timed from outside none.
+    fn start(
+        &self,
+        subject: &Subject,
+        runtime: Runtime,
+        turn: u32,
+        count: usize,
+    ) -> anyhow::Result<Vec<Prompted>> {
+        if subject.is_timed_outside {
+            if let Some(library) = self.places.library(runtime) {
+                must_preload(self.command(subject, runtime, turn, 0), library)
+                    .with_context(|| runtime.name())?;
+            }
+            return Ok(Vec::new());
+        }
+        (0..count)
+            .map(|copy| Prompted::start(self.command(subject, runtime, turn, copy)))
+            .collect::<anyhow::Result<_>>()
+            .with_context(|| runtime.name())
+    }
+
+    /// Waits for their preparation, and checks that they run on what they should.
+    fn ready(&self, runtime: Runtime, copies: &mut [Prompted]) -> anyhow::Result<()> {
+        for copy in copies {
+            copy.await_ready().with_context(|| runtime.name())?;
+            if let Some(library) = self.places.library(runtime) {
+                copy.must_have_loaded(library).with_context(|| runtime.name())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One work of each copy, all at once.
+    fn work(
+        &mut self,
+        subject: &Subject,
+        runtime: Runtime,
+        turn: u32,
+        copies: &mut [Prompted],
+        count: usize,
+    ) -> anyhow::Result<Vec<Work>> {
+        if subject.is_timed_outside {
+            return self.run(subject, runtime, turn, count).with_context(|| runtime.name());
+        }
+        for copy in copies.iter_mut() {
+            copy.go().with_context(|| runtime.name())?;
+        }
+        let until = Instant::now() + self.cap;
+        let mut works = Vec::new();
+        for copy in copies {
+            let answer = copy.answer(until).with_context(|| runtime.name())?;
+            works.push((answer.seconds, answer.result.map(Found::Numbers)));
+        }
+        Ok(works)
+    }
+
+    /// Copies that are timed from their start to their end.
+    fn run(
+        &mut self,
+        subject: &Subject,
+        runtime: Runtime,
+        turn: u32,
+        count: usize,
+    ) -> anyhow::Result<Vec<Work>> {
+        let commands = (0..count).map(|copy| {
+            // What an earlier run wrote; there may be none.
+            let _ = std::fs::remove_file(self.output(copy));
+            self.command(subject, runtime, turn, copy)
+        });
+        let finished = run_together(self.cap, commands.collect())?;
+        let pids: Vec<i32> = finished.iter().map(|finish| finish.pid).collect();
+        let mut works = Vec::new();
+        for finish in finished {
+            let found = match finish.status {
+                None => None,
+                Some(status) if status.success() => Some(of_file(&self.output(finish.index))?),
+                Some(status) => {
+                    bail!("it ended with {status}: {}{}", finish.output, finish.errors.trim())
+                }
+            };
+            works.push((finish.turnaround.as_secs_f64(), found));
+        }
+        self.must_be_managed(runtime, &pids)?;
+        Ok(works)
+    }
+
+    /// Ends copies after their work.
+    fn end(&mut self, runtime: Runtime, copies: Vec<Prompted>) -> anyhow::Result<()> {
+        let pids: Vec<i32> = copies.iter().map(Prompted::pid).collect();
+        for copy in copies {
+            copy.end_well().with_context(|| runtime.name())?;
+        }
+        self.must_be_managed(runtime, &pids)
+    }
+
+    fn must_be_managed(&mut self, runtime: Runtime, pids: &[i32]) -> anyhow::Result<()> {
+        if runtime == Runtime::Managed {
+            let strangers = self.manager.strangers(pids)?.len();
+            ensure!(
+                strangers == 0,
+                "{strangers} of {} copies never registered with the manager",
+                pids.len()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Fails unless the loader takes this library first.
+fn must_preload(mut command: Command, library: &Path) -> anyhow::Result<()> {
+    let output = command.env("LD_TRACE_LOADED_OBJECTS", "1").output();
+    let listing =
+        String::from_utf8_lossy(&output.context("cannot ask the loader")?.stdout).into_owned();
+    let name = library.display().to_string();
+    ensure!(
+        listing.lines().any(|line| line.trim().starts_with(&name)),
+        "the loader does not take {name}: {listing}"
+    );
+    Ok(())
+}
+
+/// What a copy wrote.
+fn of_file(path: &Path) -> anyhow::Result<Found> {
+    let bytes = std::fs::read(path).with_context(|| format!("it wrote no {}", path.display()))?;
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(Found::File(hasher.finish()))
+}
+
+fn same(one: &Found, other: &Found) -> bool {
+    match (one, other) {
+        (Found::Numbers(a), Found::Numbers(b)) => {
+            let is_close =
+                |(x, y): (&f64, &f64)| (x - y).abs() <= TOLERANCE * x.abs().max(y.abs()).max(1.0);
+            a.len() == b.len() && a.iter().zip(b).all(is_close)
+        }
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_may_differ_in_the_order_of_a_sum_and_files_not_at_all() {
+        let numbers = |values: &[f64]| Found::Numbers(values.to_vec());
+        assert!(same(&numbers(&[1e9, 2.0]), &numbers(&[1e9 + 100.0, 2.0])));
+        assert!(!same(&numbers(&[1e9]), &numbers(&[1e9 + 2000.0])));
+        assert!(!same(&numbers(&[1.0]), &numbers(&[1.0, 1.0])));
+        assert!(!same(&numbers(&[1.0]), &numbers(&[f64::NAN])));
+        assert!(same(&Found::File(7), &Found::File(7)));
+        assert!(!same(&Found::File(7), &Found::File(8)));
+        assert!(!same(&Found::File(7), &numbers(&[7.0])));
+    }
+
+    #[test]
+    fn a_file_is_told_from_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        assert!(of_file(&path).unwrap_err().to_string().contains("it wrote no"));
+        std::fs::write(&path, "one").unwrap();
+        let one = of_file(&path).unwrap();
+        assert_eq!(of_file(&path).unwrap(), one);
+        std::fs::write(&path, "two").unwrap();
+        assert_ne!(of_file(&path).unwrap(), one);
+    }
+
+    #[test]
+    fn a_library_that_is_not_preloaded_is_noticed() {
+        let fault = must_preload(Command::new("/bin/sh"), Path::new("/nowhere/libgomp.so.1"));
+        assert!(fault.unwrap_err().to_string().contains("does not take /nowhere"));
+    }
+}
