@@ -8,6 +8,7 @@
 //! 2. `settings`: what may be set.
 //! 3. `meeting`, `witness`: what measures: the timed barrier, and passive evidence.
 //! 4. `sizer`: the source of team sizes.
+//! 5. `standalone`: the call for programs with threads of their own.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 // Files are read aside: `platform::file`.
@@ -18,6 +19,7 @@ mod judgement;
 mod meeting;
 mod settings;
 mod sizer;
+mod standalone;
 mod statistics;
 mod timetable;
 mod witness;
@@ -27,6 +29,7 @@ pub use crate::judgement::{Sample, Share};
 pub use crate::meeting::{Meeting, Passage, Plan};
 pub use crate::settings::{Evidence, Settings, VARIABLES};
 pub use crate::sizer::Asat;
+pub use crate::standalone::adjust_threads;
 pub use crate::statistics::Statistics;
 
 use crate::sizer::Observer;

@@ -24,6 +24,9 @@ pub enum Evidence {
     /// that is missing, and before a thread is added.
     #[default]
     Passive,
+    /// A test that keeps all threads busy for longer than two time slices, at each evaluation: for
+    /// programs whose own threads are not the engine's.
+    Watch,
 }
 
 /// How a program adapts. [`Settings::default`] is what today's kernels need; [`Settings::paper`]
@@ -75,6 +78,18 @@ impl Settings {
     /// The same with counts that begin anew after each change.
     pub fn reset() -> Self {
         Self::published(Counts::Reset)
+    }
+
+    /// These for a program with threads of its own, of which the engine's threads see nothing: where
+    /// they rest on passive evidence, each evaluation is a test instead, once in a second.
+    pub(crate) fn of_strangers(self) -> Self {
+        match self.evidence {
+            Evidence::Barrier | Evidence::Watch => self,
+            Evidence::Passive => {
+                let interval = self.interval.max(PUBLISHED_INTERVAL);
+                Self { evidence: Evidence::Watch, interval, ..self }
+            }
+        }
     }
 
     fn published(counts: Counts) -> Self {
@@ -170,7 +185,7 @@ impl Settings {
     /// Each variable with the value that leads to these settings; `max` without one is empty.
     pub fn shown(&self) -> [(&'static str, String); 7] {
         let variant = match (self.evidence, self.rules.counts) {
-            (Evidence::Passive, _) => "default",
+            (Evidence::Passive | Evidence::Watch, _) => "default",
             (Evidence::Barrier, Counts::Kept) => "paper",
             (Evidence::Barrier, Counts::Reset) => "reset",
         };

@@ -93,6 +93,14 @@ impl Asat {
         }
     }
 
+    /// True when an evaluation is due. Cost: a reading of the tick counter.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        // ORDERING: Acquire - pairs with the Release of `between_regions`, though the lock orders
+        // what follows.
+        Ticks::now().raw() >= self.due.load(Acquire)
+    }
+
     /// What it did so far, from any thread.
     pub(crate) fn observer(&self) -> Observer {
         Observer(Arc::clone(&self.judge))
@@ -154,8 +162,7 @@ impl TeamSizer for Asat {
     }
 
     fn between_regions(&self, moment: &Moment) {
-        // ORDERING: Acquire - pairs with the Release below, though the lock orders what follows.
-        if Ticks::now().raw() < self.due.load(Acquire) {
+        if !self.is_due() {
             return;
         }
         let mut judge = match self.judge.try_lock() {
@@ -197,8 +204,8 @@ impl Judge {
     fn verdict(&mut self, asat: &Asat, moment: &Moment) -> Option<Verdict> {
         let threads = self.controller.threads();
         match asat.settings.evidence {
-            Evidence::Barrier if threads == 1 => Some(Verdict::Good),
-            Evidence::Barrier => self.test(threads, &asat.plan(), moment),
+            Evidence::Barrier | Evidence::Watch if threads == 1 => Some(Verdict::Good),
+            Evidence::Barrier | Evidence::Watch => self.test(threads, &asat.plan(), moment),
             Evidence::Passive => {
                 let now = monotonic_ns();
                 let team = (moment.master, threads);
@@ -290,7 +297,7 @@ impl Asat {
         let Settings { bad_time, early_stop, .. } = self.settings;
         let watch = match self.settings.evidence {
             Evidence::Barrier => Duration::ZERO,
-            Evidence::Passive => self.settings.watch,
+            Evidence::Passive | Evidence::Watch => self.settings.watch,
         };
         Plan { bad_time, watch, early_stop }
     }

@@ -6,7 +6,7 @@ use crate::program::program;
 use crate::protocols::wait_point::{Look, WaitPoint};
 use crate::regions::safe_point;
 use crate::serve;
-use crate::sizer::TeamSizer;
+use crate::sizer::{Moment, TeamSizer};
 use crate::teams::team::Team;
 use crate::thread::{current, local};
 use crate::waits::patience::{self, Wait};
@@ -89,6 +89,13 @@ pub fn renew_threads() {
     if local.is_outside_regions() {
         serve::renew_members(local);
     }
+}
+
+/// What the calling thread finds that may measure now: `None` inside a region, and on threads of the
+/// engine. For measurements beside the engine's own calls of [`TeamSizer::between_regions`].
+pub fn moment() -> Option<Moment> {
+    let local = local();
+    (local.is_outside_regions() && !local.asks()).then(|| local.moment())
 }
 
 /// Says that an iteration of the program's outer loop begins, for measurements of how much the

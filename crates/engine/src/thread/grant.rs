@@ -67,7 +67,7 @@ impl Local {
     }
 
     /// What an outermost master finds before a fork.
-    fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         let (workers, awake) = self.with_group(|group| {
             let awake = group.members.iter().filter(|worker| !worker.may_sleep()).count();
             (group.members.len(), awake + 1)
