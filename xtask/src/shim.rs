@@ -1,5 +1,6 @@
 //! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking
-//! with the pkg-config file that says how. Two forms of the same code: the one that is shipped is
+//! with the pkg-config file that says how; `libnanos_asat.so` and `asat.h` for programs with threads
+//! of their own. Two forms of the same code: the one that is shipped is
 //! linked as a whole, which takes a processor half a minute; the one that tests load on the way is
 //! not.
 
@@ -73,6 +74,7 @@ pub(crate) fn run(workspace: &Workspace, form: Form) -> anyhow::Result<PathBuf> 
     let private = tempfile::tempdir().context("cannot make a temporary folder")?;
     shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;
     fixed(&archive, private.path(), &folder.join("libnanos_omp.a"))?;
+    without_openmp(&abi, &folder)?;
     let description = folder.join("nanos_omp.pc");
     std::fs::write(&description, PKG_CONFIG)
         .with_context(|| format!("cannot write {}", description.display()))?;
@@ -112,6 +114,23 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
         .with_context(|| format!("cannot put {} in its place", library.display()))
 }
 
+/// What programs without OpenMP link for `asat_adjust_threads`, and the header that declares it.
+fn without_openmp(abi: &Path, folder: &Path) -> anyhow::Result<()> {
+    let (library, header) = (folder.join("libnanos_asat.so"), folder.join("asat.h"));
+    let fresh = library.with_extension("new");
+    let mut link = tool("gcc");
+    link.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wl,-soname,libnanos_asat.so", "-o"])
+        .arg(&fresh)
+        .arg(abi.join("asat.c"))
+        .arg("-ldl");
+    must_succeed(&mut link)?;
+    std::fs::rename(&fresh, &library)
+        .with_context(|| format!("cannot put {} in its place", library.display()))?;
+    std::fs::copy(abi.join("../include/asat.h"), &header)
+        .map(drop)
+        .with_context(|| format!("cannot write {}", header.display()))
+}
+
 /// What objcopy is to rename: the first argument of each use of these macros in an assembler file,
 /// with a prefix.
 fn renames(file: &Path, macros: &[&str], prefix: &str) -> anyhow::Result<String> {
@@ -148,6 +167,7 @@ fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
         "--strip-debug",
         "--keep-global-symbol=omp_*",
         "--keep-global-symbol=GOMP_*",
+        "--keep-global-symbol=asat_*",
     ])
     .arg(&object);
     must_succeed(&mut hide)?;

@@ -12,6 +12,7 @@
     reason = "the contract of all entry points stands in the module head"
 )]
 
+mod asat;
 mod c;
 mod fortran;
 pub(crate) mod front;

@@ -24,7 +24,7 @@ use std::ptr;
 use std::slice;
 
 /// What the tables' layout is; to be raised with every change to it or to what its functions mean.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// The note's type.
 const TYPE: u32 = 1;
 const NAME: &[u8; 6] = b"NANOS\0";
@@ -38,6 +38,7 @@ struct Table {
     processors: extern "C" fn() -> usize,
     largest_team: extern "C" fn() -> usize,
     grant_for: extern "C" fn(usize) -> usize,
+    adjust_threads: extern "C" fn(usize) -> usize,
     patience: extern "C" fn() -> u64,
     /// Size, whether it must have that size, where its real size goes; returns the team.
     reserve: unsafe extern "C" fn(usize, bool, *mut usize) -> *mut c_void,
@@ -60,6 +61,7 @@ static TABLE: Table = Table {
     processors: table_processors,
     largest_team: table_largest_team,
     grant_for: table_grant_for,
+    adjust_threads: table_adjust_threads,
     patience: table_patience,
     reserve: table_reserve,
     run: table_run,
@@ -86,6 +88,12 @@ extern "C" fn table_largest_team() -> usize {
 
 extern "C" fn table_grant_for(wanted: usize) -> usize {
     engine::grant_for(wanted)
+}
+
+extern "C" fn table_adjust_threads(most: usize) -> usize {
+    // What is wrong with the variables was said when this copy was loaded.
+    let read = |name: &str| std::env::var(name).ok();
+    asat::adjust_threads(most, || asat::Settings::from_environment(&read).0)
 }
 
 extern "C" fn table_patience() -> u64 {
@@ -294,6 +302,20 @@ impl Host {
         match self {
             Self::Own => engine::grant_for(wanted),
             Self::Older(older) => (older.0.grant_for)(wanted),
+            Self::Nobody => 1,
+        }
+    }
+
+    /// How many threads, of at most `most`, the next parallel part of a program with threads of its
+    /// own is to have, by this copy's `settings` or the older one's.
+    pub(crate) fn adjust_threads(
+        self,
+        most: usize,
+        settings: impl FnOnce() -> asat::Settings,
+    ) -> usize {
+        match self {
+            Self::Own => asat::adjust_threads(most, settings),
+            Self::Older(older) => (older.0.adjust_threads)(most),
             Self::Nobody => 1,
         }
     }

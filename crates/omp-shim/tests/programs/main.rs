@@ -9,6 +9,7 @@
     reason = "a step of a test that fails is a failed test, in the helpers, too"
 )]
 
+mod adjusts;
 mod constructs;
 #[path = "../drop_in/mod.rs"]
 mod drop_in;

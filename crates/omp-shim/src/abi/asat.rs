@@ -1,0 +1,25 @@
+//! The call of automatic self-allocating threads, for programs whose threads are their own. Not
+//! OpenMP's: it stands in a version node of ours. `include/asat.h` is made of this file
+//! (`tests/header.rs`).
+
+use crate::settings::settings;
+use std::ffi::c_int;
+
+/// How many threads, from 1 to most, the next parallel part of the program is to have. To be called
+/// before each such part, while the program's own threads have nothing to do. Mostly it returns at
+/// once; once in ASAT_EVAL_TIME (at least a second) it takes some milliseconds to find out what the
+/// machine can run now. The first call starts the threads that it needs for that.
+#[unsafe(no_mangle)]
+extern "C" fn asat_adjust_threads(most: c_int) -> c_int {
+    let most = usize::try_from(most).unwrap_or(1);
+    let settings = settings();
+    let threads = settings.host.adjust_threads(most, || settings.environment.asat.clone());
+    c_int::try_from(threads).unwrap_or(c_int::MAX)
+}
+
+/// The same for Fortran: integer function asat_adjust_threads(most), both of the default kind.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn asat_adjust_threads_(most: *const c_int) -> c_int {
+    // SAFETY: - Fortran passes the address of an integer.
+    asat_adjust_threads(unsafe { *most })
+}

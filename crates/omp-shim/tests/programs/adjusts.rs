@@ -1,0 +1,35 @@
+//! `asat_adjust_threads` for programs with threads of their own: by each of the libraries.
+
+use crate::drop_in::{clean, exists, finish, fresh, must_succeed, said, shim, sources};
+use std::path::Path;
+use std::process::Command;
+
+/// Compiles the program and links it with `libraries` of folder `shim`; runs it there.
+fn run(shim: &Path, libraries: &[&str]) {
+    let program = fresh("adjusts");
+    let mut compile = Command::new("gcc");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    compile.args(["-O1", "-Wall", "-Werror", "-I"]).arg(include);
+    compile.arg(sources().join("adjusts.c")).arg("-o").arg(&program);
+    compile.args(libraries.iter().map(|library| shim.join(library)));
+    must_succeed(compile.args(["-lpthread", "-ldl", "-lm"]));
+    let mut command = clean(&program, Some(shim));
+    command.env("NANOS_CPUMGR", "off");
+    let output = finish(command);
+    let (out, err) = said(&output);
+    println!("{libraries:?}: {out}");
+    assert!(output.status.success() && out.ends_with("ok\n"), "{libraries:?}: {out}{err}");
+}
+
+#[test]
+fn programs_with_threads_of_their_own_ask_each_library_how_many_to_have() {
+    let Some(shim) = shim() else { return };
+    if !shim.join("libnanos_asat.so").exists() || !exists("gcc") {
+        return platform::skip!("no libnanos_asat.so (run `cargo xtask shim`), or no gcc");
+    }
+    run(&shim, &["libgomp.so.1"]);
+    run(&shim, &["libnanos_omp.a"]);
+    // The thin one alone finds the library beside it; with another one it takes that.
+    run(&shim, &["libnanos_asat.so"]);
+    run(&shim, &["libnanos_asat.so", "libgomp.so.1"]);
+}
