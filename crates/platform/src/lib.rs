@@ -34,5 +34,6 @@ pub mod stack;
 pub mod standing;
 pub mod sync;
 pub mod topology;
+pub mod userfault;
 
 pub use error::{SysError, SysResult};

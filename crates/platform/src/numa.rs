@@ -187,12 +187,24 @@ impl Pages {
     /// # Errors
     /// The kernel's; `EINVAL`: 0 bytes, or too many.
     pub fn map(bytes: usize) -> SysResult<Self> {
+        Self::map_as(bytes, MapFlags::MAP_PRIVATE)
+    }
+
+    /// The same, shared with the children that are forked later: what one of them writes all see.
+    ///
+    /// # Errors
+    /// As [`Pages::map`].
+    pub fn map_shared(bytes: usize) -> SysResult<Self> {
+        Self::map_as(bytes, MapFlags::MAP_SHARED)
+    }
+
+    fn map_as(bytes: usize, flags: MapFlags) -> SysResult<Self> {
         let invalid = SysError::new("mmap", libc::EINVAL);
         let bytes = bytes.checked_next_multiple_of(page_bytes()).ok_or(invalid)?;
         let length = NonZeroUsize::new(bytes).ok_or(invalid)?;
         let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: - a fresh mapping of no file touches nothing that exists.
-        let first = unsafe { mman::mmap_anonymous(None, length, rights, MapFlags::MAP_PRIVATE) };
+        let first = unsafe { mman::mmap_anonymous(None, length, rights, flags) };
         Ok(Self { first: named("mmap", first)?, bytes })
     }
 
@@ -225,6 +237,8 @@ pub enum Advice {
     HugePages,
     /// Have them all there, writable, as if each was written to.
     Populate,
+    /// Map those that are there or can be, as if each was read.
+    PopulateRead,
 }
 
 /// Gives advice on whole pages.
@@ -237,6 +251,7 @@ pub fn advise(addresses: Range<usize>, advice: Advice) -> SysResult<()> {
         Advice::NoHugePages => libc::MADV_NOHUGEPAGE,
         Advice::HugePages => libc::MADV_HUGEPAGE,
         Advice::Populate => libc::MADV_POPULATE_WRITE,
+        Advice::PopulateRead => libc::MADV_POPULATE_READ,
     };
     let begin = std::ptr::without_provenance_mut(addresses.start);
     // SAFETY: - none of these changes what memory holds.

@@ -41,6 +41,8 @@ pub struct Fault {
     pub address: usize,
     /// Memory is mapped there, but not for this access (`SEGV_ACCERR`).
     pub is_forbidden: bool,
+    /// It came as SIGBUS.
+    pub is_bus: bool,
 }
 
 /// `SEGV_ACCERR` of the kernel.
@@ -177,7 +179,7 @@ extern "C" fn on_fault<const LEVEL: usize>(
             // SAFETY: - stored by `install_resolver`, from this type.
             let resolver = unsafe { mem::transmute::<*mut (), Resolver>(resolver) };
             let is_forbidden = signal == libc::SIGSEGV && code == SEGV_ACCERR;
-            if resolver(Fault { address, is_forbidden }) {
+            if resolver(Fault { address, is_forbidden, is_bus: signal == libc::SIGBUS }) {
                 return;
             }
         }

@@ -58,9 +58,33 @@ impl<T: Plain> HotArray<T> {
         placement: Placement,
         topology: &(impl Topology + Clone),
     ) -> SysResult<Self> {
-        let invalid = SysError::new("mmap", libc::EINVAL);
+        Self::on(Pages::map(Self::bytes(length)?)?, length, placement, topology)
+    }
+
+    /// The same in memory that is shared with children that are forked later, which
+    /// [`TrapSource::by_userfault`](crate::source::TrapSource::by_userfault) needs.
+    ///
+    /// # Errors
+    /// As [`HotArray::zeroed`].
+    pub fn shared(
+        length: usize,
+        placement: Placement,
+        topology: &(impl Topology + Clone),
+    ) -> SysResult<Self> {
+        Self::on(Pages::map_shared(Self::bytes(length)?)?, length, placement, topology)
+    }
+
+    fn bytes(length: usize) -> SysResult<usize> {
         let bytes = length.checked_mul(mem::size_of::<T>()).filter(|bytes| *bytes > 0);
-        let pages = Pages::map(bytes.ok_or(invalid)?)?;
+        bytes.ok_or(SysError::new("mmap", libc::EINVAL))
+    }
+
+    fn on(
+        pages: Pages,
+        length: usize,
+        placement: Placement,
+        topology: &(impl Topology + Clone),
+    ) -> SysResult<Self> {
         let addresses = pages.addresses();
         // A kernel without huge pages does not know the advice.
         let _small = numa::advise(addresses.clone(), Advice::NoHugePages);

@@ -71,6 +71,18 @@ impl Counters {
         since
     }
 
+    /// Takes the numbers of `new`, but for the pages that are to be left as they are.
+    pub fn take(&mut self, new: &Self, left: impl Fn(usize) -> bool) {
+        if self.counts.len() != new.counts.len() || self.nodes != new.nodes {
+            self.clear(new.pages(), new.nodes);
+        }
+        let nodes = self.nodes.max(1);
+        let rows = self.counts.chunks_mut(nodes).zip(new.counts.chunks(nodes));
+        for (_, (own, new)) in rows.enumerate().filter(|(page, _)| !left(*page)) {
+            own.copy_from_slice(new);
+        }
+    }
+
     /// All references.
     pub fn total(&self) -> u64 {
         self.counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
@@ -105,6 +117,19 @@ mod tests {
         let mut anew = Counters::new(2, 2);
         anew.add(0, Node(0), 9);
         assert_eq!(anew.since(&before).page(0), [9, 0]);
+    }
+
+    #[test]
+    fn pages_that_are_left_keep_their_numbers() {
+        let mut new = Counters::new(2, 1);
+        new.add(0, Node(0), 3);
+        new.add(1, Node(0), 4);
+        let mut used = Counters::default();
+        used.take(&new, |page| page == 1);
+        assert_eq!((used.page(0), used.page(1)), (&[3][..], &[0][..]));
+        assert_eq!(new.since(&used).page(1), [4]);
+        used.take(&new, |_| false);
+        assert_eq!(used, new);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Migrator<T, M> {
     history: History,
     pub(crate) statistics: Statistics,
     clock: Box<dyn FnMut() -> u64 + Send>,
+    /// Pages that had too few references in the last call, ascending.
+    undecided: Vec<Range<usize>>,
 }
 
 impl<T: Topology, M: Mover> Migrator<T, M> {
@@ -69,6 +71,7 @@ impl<T: Topology, M: Mover> Migrator<T, M> {
             history: History::default(),
             statistics: Statistics { off, ..Statistics::default() },
             clock: Box::new(platform::clock::monotonic_ns),
+            undecided: Vec::new(),
         }
     }
 
@@ -118,6 +121,12 @@ impl<T: Topology, M: Mover> Migrator<T, M> {
     pub fn set_criterion(&mut self, criterion: Criterion) {
         self.parameters.criterion = criterion;
         self.judge = Judge::new(criterion, &self.topology);
+    }
+
+    /// Whether a page had some references in the last call, and too few: more may decide.
+    pub fn is_undecided(&self, page: usize) -> bool {
+        let after = self.undecided.partition_point(|pages| pages.start <= page);
+        after.checked_sub(1).is_some_and(|index| self.undecided[index].contains(&page))
     }
 
     /// What was done.
@@ -182,6 +191,9 @@ impl<T: Topology, M: Mover> Migrator<T, M> {
             }
             decisions[index].outcomes.push(outcome);
         }
+        let too_few =
+            decisions.iter().filter(|decision| decision.verdict == Verdict::Stay(Stay::BelowFloor));
+        self.undecided = too_few.map(|decision| decision.pages.clone()).collect();
         if !self.parameters.keep_all_decisions {
             decisions.retain(|decision| matches!(decision.verdict, Verdict::Move { .. }));
         }

@@ -99,10 +99,13 @@ pub trait CounterSource {
     /// All references since `attach`, into `out`.
     fn snapshot(&mut self, out: &mut Counters);
 
-    /// Whether enough was counted to decide by.
+    /// Whether enough was counted to decide by, since the beginning or [`CounterSource::note_use`].
     fn is_enough(&self) -> bool {
         true
     }
+
+    /// What was counted so far was used to decide.
+    fn note_use(&mut self) {}
 
     /// The recorded iteration ended. After this no access faults because of the source.
     fn stop(&mut self);

@@ -222,7 +222,8 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     }
 
     /// Moves pages by what was counted since the last call; returns how many moved. A sampled
-    /// source that has not enough yet goes on in the next iteration: then the engine stays on.
+    /// source that has not enough yet goes on in the next iteration: then the engine stays on. So
+    /// do the counters of a page that has too few to decide.
     pub fn migrate_memory(&mut self) -> usize {
         self.stop();
         if !self.migrator.is_on() || !self.is_attached || !self.source.is_enough() {
@@ -230,8 +231,10 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
         }
         self.source.snapshot(&mut self.counters);
         let since = self.counters.since(&self.used);
-        self.used.clone_from(&self.counters);
-        self.migrator.migrate(&since)
+        let migrations = self.migrator.migrate(&since);
+        self.used.take(&self.counters, |page| self.migrator.is_undecided(page));
+        self.source.note_use();
+        migrations
     }
 
     /// A border of phases in a recorded iteration (`record`).

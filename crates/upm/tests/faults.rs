@@ -20,18 +20,36 @@ fn eager() -> TrapParameters {
     TrapParameters { interval: 20_000, windows: u64::MAX, ..TrapParameters::default() }
 }
 
-fn one_node() -> TableTopology {
-    TableTopology::new(1, &[]).unwrap()
+fn machine() -> KernelTopology {
+    KernelTopology::read().unwrap()
 }
 
 /// A source on memory of the test's.
 fn source_on(pages: &Pages, parameters: TrapParameters) -> TrapSource {
+    attached(TrapSource::new(parameters), pages)
+}
+
+/// The same by userfaults, with its memory, if the system has them.
+fn by_userfault(bytes: usize) -> Option<(Pages, TrapSource)> {
+    match TrapSource::by_userfault(eager()) {
+        Ok(source) => {
+            let pages = Pages::map_shared(bytes).unwrap();
+            let source = attached(source, &pages);
+            Some((pages, source))
+        }
+        Err(error) => {
+            skip!("{error}");
+            None
+        }
+    }
+}
+
+fn attached(mut source: TrapSource, pages: &Pages) -> TrapSource {
     let mut areas = Areas::new(numa::page_bytes());
     let addresses = pages.addresses();
     areas.add(addresses.start, addresses.len()).unwrap();
-    let mut source = TrapSource::new(parameters);
     // SAFETY: - each test keeps its memory longer than the source, with its rights.
-    unsafe { source.attach(&areas, &one_node()) }.unwrap();
+    unsafe { source.attach(&areas, &machine()) }.unwrap();
     source
 }
 
@@ -77,24 +95,68 @@ fn is_child(name: &str) -> bool {
 #[test]
 fn accesses_are_counted_and_change_nothing_and_after_the_end_none_faults() {
     let pages = Pages::map(200 * numa::page_bytes()).unwrap();
-    let mut source = source_on(&pages, eager());
+    let source = source_on(&pages, eager());
+    counts_and_ends(&pages, source);
+}
+
+#[test]
+fn userfaults_are_counted_and_change_nothing_and_after_the_end_none_happens() {
+    if let Some((pages, source)) = by_userfault(200 * numa::page_bytes()) {
+        counts_and_ends(&pages, source);
+    }
+}
+
+#[test]
+fn pages_that_userfaults_unmapped_are_found_again_after_the_end() {
+    use upm::{Home, Mover};
+    let Some((pages, mut source)) = by_userfault(64 * numa::page_bytes()) else { return };
+    sweep(pages.first().as_ptr().expose_provenance(), pages.addresses().len());
     source.start(Scope::Iteration).unwrap();
-    let sweeps = sweep_windows(&source, &pages, 20);
+    let armed = source.windows();
+    while source.windows() == armed {
+        std::thread::yield_now();
+    }
+    source.stop();
+    let addresses: Vec<usize> = pages.addresses().step_by(numa::page_bytes()).collect();
+    let homes = KernelMover::new(machine()).homes(&addresses);
+    if homes.iter().any(|home| matches!(home, Home::Unknown(_))) {
+        return skip!("this system does not say where pages are: {:?}", homes[0]);
+    }
+    assert!(homes.iter().all(|home| matches!(home, Home::On(_))), "{homes:?}");
+}
+
+#[test]
+fn private_memory_is_refused_by_userfaults() {
+    let Some((_, mut source)) = by_userfault(numa::page_bytes()) else { return };
+    let pages = Pages::map(numa::page_bytes()).unwrap();
+    let mut areas = Areas::new(numa::page_bytes());
+    areas.add(pages.addresses().start, pages.addresses().len()).unwrap();
+    // SAFETY: - what is refused is not touched.
+    let refused = unsafe { source.attach(&areas, &machine()) };
+    assert_eq!(refused, Err(SourceError::Rights { begin: pages.addresses().start }));
+}
+
+fn counts_and_ends(pages: &Pages, mut source: TrapSource) {
+    // Shared memory that was never touched is no userfault.
+    sweep(pages.first().as_ptr().expose_provenance(), pages.addresses().len());
+    source.start(Scope::Iteration).unwrap();
+    let sweeps = sweep_windows(&source, pages, 20);
     source.stop();
     let faults = source.faults();
     assert!(faults >= 20, "{faults} faults");
     sweep(pages.addresses().start, pages.addresses().len());
     assert_eq!(source.faults(), faults);
     // SAFETY: - the test's memory, which no other thread uses now.
-    let first = unsafe { bytes(&pages).read() };
-    assert_eq!(usize::from(first), (sweeps + 1) % 256);
+    let first = unsafe { bytes(pages).read() };
+    assert_eq!(usize::from(first), (sweeps + 2) % 256);
     let mut counters = Counters::default();
     source.snapshot(&mut counters);
-    assert_eq!((counters.pages(), counters.nodes()), (200, 1));
-    assert!((0..200).all(|page| counters.page(page)[0] > 0) && source.is_enough());
+    assert_eq!((counters.pages(), counters.nodes()), (200, machine().nodes()));
+    let is_counted = |page| counters.page(page).iter().sum::<u64>() > 0;
+    assert!((0..200).all(is_counted) && source.is_enough());
     // The second recording goes on, and phases count single pages.
     source.start(Scope::Phases).unwrap();
-    sweep_windows(&source, &pages, 3);
+    sweep_windows(&source, pages, 3);
     source.stop();
     assert!(source.faults() > faults && source.divided() > 0);
 }
@@ -123,7 +185,14 @@ fn threads_may_begin_and_end_while_it_records() {
 #[test]
 fn a_child_that_is_forked_while_all_is_armed_may_use_the_memory() {
     let pages = Pages::map(64 * numa::page_bytes()).unwrap();
-    let mut source = source_on(&pages, eager());
+    let source = source_on(&pages, eager());
+    child_may_use(&pages, source);
+    if let Some((pages, source)) = by_userfault(64 * numa::page_bytes()) {
+        child_may_use(&pages, source);
+    }
+}
+
+fn child_may_use(pages: &Pages, mut source: TrapSource) {
     let (begin, length) = (pages.first().as_ptr().expose_provenance(), pages.addresses().len());
     for stops in [false, true] {
         source.start(Scope::Iteration).unwrap();
@@ -141,7 +210,7 @@ fn a_child_that_is_forked_while_all_is_armed_may_use_the_memory() {
             // SAFETY: - ends the child without its parent's destructors.
             unsafe { libc::_exit(7) };
         }
-        sweep_windows(&source, &pages, 2);
+        sweep_windows(&source, pages, 2);
         source.stop();
         let mut status = 0;
         // SAFETY: - the child above.
@@ -185,7 +254,7 @@ fn memory_that_is_not_plain_is_refused() {
     areas.add(addresses.start, addresses.len()).unwrap();
     let mut source = TrapSource::new(eager());
     // SAFETY: - what is refused is not touched.
-    let refused = unsafe { source.attach(&areas, &one_node()) };
+    let refused = unsafe { source.attach(&areas, &machine()) };
     assert_eq!(refused, Err(SourceError::Rights { begin: addresses.start }));
     assert!(source.start(Scope::Iteration).is_err());
 }
@@ -197,7 +266,7 @@ fn an_area_without_a_whole_page_is_never_armed() {
     areas.add(pages.addresses().start + 100, numa::page_bytes()).unwrap();
     let mut source = TrapSource::new(eager());
     // SAFETY: - as in `source_on`.
-    unsafe { source.attach(&areas, &one_node()) }.unwrap();
+    unsafe { source.attach(&areas, &machine()) }.unwrap();
     source.start(Scope::Iteration).unwrap();
     sweep_windows(&source, &pages, 3);
     source.stop();

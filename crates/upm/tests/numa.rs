@@ -94,11 +94,14 @@ fn steps(begin: usize, pages: usize, from: u8, to: u8) -> Vec<Step> {
     addresses_of(begin, pages).into_iter().map(step).collect()
 }
 
-fn with_trap<'m>(topology: &KernelTopology) -> Upm<'m> {
+/// In the guest a fault takes 40 us, and eight threads share few processors.
+fn slow() -> TrapParameters {
+    TrapParameters { interval: 20_000_000, ..TrapParameters::default() }
+}
+
+fn with(topology: &KernelTopology, source: TrapSource) -> Upm<'static> {
     let mover = KernelMover::new(topology.clone());
-    // In the guest a fault takes 40 us, and eight threads share few processors.
-    let parameters = TrapParameters { interval: 20_000_000, ..TrapParameters::default() };
-    let source = Box::new(TrapSource::new(parameters));
+    let source = Box::new(source);
     Upm::with(topology.clone(), mover, source, Parameters::default())
 }
 
@@ -408,9 +411,26 @@ fn the_kernels_balancing_leaves_hot_arrays_alone() {
 #[test]
 fn the_worst_placement_is_repaired_by_samples_and_the_engine_ends() {
     let topology = machine!();
-    const PAGES: usize = 8 * 32;
-    let mut memory = array(PAGES, Placement::WorstCase(Node(1)), &topology);
-    let mut upm = with_trap(&topology);
+    let memory = array(SLICES, Placement::WorstCase(Node(1)), &topology);
+    repair(&topology, memory, with(&topology, TrapSource::new(slow())));
+}
+
+/// The same by userfaults in shared memory.
+#[test]
+fn the_worst_placement_is_repaired_by_userfaults_and_the_engine_ends() {
+    let topology = machine!();
+    let source = TrapSource::by_userfault(slow()).unwrap();
+    let worst = Placement::WorstCase(Node(1));
+    let mut memory = HotArray::shared(SLICES * WORDS, worst, &topology).unwrap();
+    on_node(2, || memory.fill(1));
+    repair(&topology, memory, with(&topology, source));
+}
+
+/// Pages: a slice of 32 for each of eight threads.
+const SLICES: usize = 8 * 32;
+
+fn repair(topology: &KernelTopology, mut memory: HotArray<u64>, mut upm: Upm<'_>) {
+    const PAGES: usize = SLICES;
     upm.watch(&memory).unwrap();
     let mut iterations = 0;
     while upm.is_on() && iterations < 60 {
@@ -429,7 +449,7 @@ fn the_worst_placement_is_repaired_by_samples_and_the_engine_ends() {
     }
     println!("{iterations} iterations\n{}", upm.statistics());
     assert!(!upm.is_on());
-    let right = homes(&memory, &topology)
+    let right = homes(&memory, topology)
         .iter()
         .enumerate()
         .filter(|(page, home)| **home == Home::On(Node::at(page / 64)))

@@ -24,9 +24,10 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
+use platform::SysResult;
 use platform::numa::{self, Access, Advice};
 use platform::page_fault::{self, Fault};
-use platform::{SysError, SysResult};
+use platform::userfault::Userfault;
 
 /// Sources of this kind that may be there at once.
 pub(super) const PLACES: usize = 8;
@@ -51,9 +52,19 @@ pub(super) struct ArmedSpan {
     pub(super) granule: usize,
 }
 
+/// How accesses are made to fault.
+#[derive(Debug)]
+pub(super) enum Means {
+    /// By the pages' rights: SIGSEGV.
+    Rights,
+    /// By unmapping pages of shared memory: SIGBUS.
+    Userfault(Userfault),
+}
+
 /// What the handler reads and counts.
 #[derive(Debug)]
 pub(super) struct Table {
+    pub(super) means: Means,
     pub(super) spans: Vec<ArmedSpan>,
     pub(super) page_shift: u32,
     pub(super) granule_shift: u32,
@@ -118,6 +129,11 @@ impl Table {
             }
             self.granule_range(span, address)
         };
+        if let Means::Userfault(userfault) = &self.means {
+            // Also where `disarm` was quicker: then all is mapped, or can be.
+            return userfault.resolve(&range, 1 << self.page_shift)
+                || can_be_written(address, self.page_shift);
+        }
         // SAFETY: - pages of an attached area, which may be read and written (`attach`).
         if unsafe { numa::protect(range, Access::ReadWrite) }.is_ok() {
             return true;
@@ -138,7 +154,7 @@ fn can_be_written(address: usize, page_shift: u32) -> bool {
 
 /// The resolver of page faults.
 fn resolve(fault: Fault) -> bool {
-    if !fault.is_forbidden {
+    if !fault.is_forbidden && !fault.is_bus {
         return false;
     }
     // ORDERING: SeqCst - B1 of the module head.
@@ -150,6 +166,7 @@ fn resolve(fault: Fault) -> bool {
         // SAFETY: - while VISITORS counts this thread, a table that was found is not freed.
         if let Some(table) = unsafe { table.as_ref() }
             && let Some(span) = table.span_at(fault.address)
+            && fault.is_bus == matches!(table.means, Means::Userfault(_))
         {
             outcome = Some(table.resolve(span, fault.address));
             break;
@@ -253,21 +270,48 @@ pub(super) fn node_table(topology: &dyn crate::topology::Topology) -> Vec<u8> {
     table
 }
 
-/// Makes every access to the spans fault.
-pub(super) fn arm(table: &Table) -> Result<(), SysError> {
-    for span in &table.spans {
-        // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
-        unsafe { numa::protect(span.addresses.clone(), Access::None) }?;
+impl Table {
+    /// A recorded iteration begins: accesses may be made to fault.
+    pub(super) fn begin(&self) -> SysResult<()> {
+        let Means::Userfault(userfault) = &self.means else { return Ok(()) };
+        for span in &self.spans {
+            // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
+            unsafe { userfault.watch(&span.addresses) }?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// No access to the spans faults any more.
-pub(super) fn disarm(table: &Table) {
-    for span in &table.spans {
-        // SAFETY: - pages of an attached area, which may be read and written (`attach`).
-        let done = unsafe { numa::protect(span.addresses.clone(), Access::ReadWrite) };
-        debug_assert_eq!(done, Ok(()), "to disarm a whole area takes no new mapping");
+    /// Makes every access to the spans fault.
+    pub(super) fn arm(&self) -> SysResult<()> {
+        for ArmedSpan { addresses, .. } in &self.spans {
+            match &self.means {
+                // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
+                Means::Rights => unsafe { numa::protect(addresses.clone(), Access::None) }?,
+                // SAFETY: - as above, and `begin` watches them.
+                Means::Userfault(userfault) => unsafe { userfault.unmap(addresses) }?,
+            }
+        }
+        Ok(())
+    }
+
+    /// No access to the spans faults any more.
+    pub(super) fn disarm(&self) {
+        for ArmedSpan { addresses, .. } in &self.spans {
+            match &self.means {
+                Means::Rights => {
+                    // SAFETY: - pages of an attached area, which may be read and written
+                    // (`attach`).
+                    let done = unsafe { numa::protect(addresses.clone(), Access::ReadWrite) };
+                    debug_assert_eq!(done, Ok(()), "a whole area takes no new mapping");
+                }
+                Means::Userfault(userfault) => {
+                    // Fails where it is not watched: in a forked child, and the second time.
+                    let _released = userfault.release(addresses);
+                    // The kernel's queries find mapped pages only. Where that fails they say so.
+                    let _mapped = numa::advise(addresses.clone(), Advice::PopulateRead);
+                }
+            }
+        }
     }
 }
 
@@ -282,7 +326,7 @@ mod tests {
         let addresses = pages.addresses();
         let late = |index: usize| {
             let address = addresses.start + index * page + 5;
-            resolve(Fault { address, is_forbidden: true })
+            resolve(Fault { address, is_forbidden: true, is_bus: false })
         };
         assert!(!late(0), "an address that was never armed");
         remember(&(addresses.start..addresses.start + 2 * page));

@@ -13,6 +13,12 @@
 //! 3. [`CounterSource::stop`] disarms, so that afterwards no access faults. A fault that is on its
 //!    way then finds the page accessible.
 //!
+//! # Means
+//! Rights work on any memory ([`TrapSource::new`]). [`TrapSource::by_userfault`] unmaps pages of
+//! shared memory instead: no mapping is divided, and no fault takes the lock of all mappings. It
+//! needs arrays that are made for it ([`HotArray::shared`](crate::HotArray::shared)), and the first
+//! touch of a page is not counted.
+//!
 //! # Limits
 //! - A system call that is given armed memory fails with `EFAULT`: the kernel does not ask the
 //!   handler. Recorded iterations may not do such calls.
@@ -36,8 +42,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use platform::lock::Mutex;
+use platform::userfault::Userfault;
 
-use super::table::{self, ArmedSpan, PLACES, Placed, Table};
+use super::table::{self, ArmedSpan, Means, PLACES, Placed, Table};
 use super::{Caps, CounterSource, Scope, SourceError};
 use crate::area::Areas;
 use crate::counters::Counters;
@@ -101,6 +108,9 @@ pub struct TrapSource {
     /// The process that recorded.
     process: u32,
     is_running: bool,
+    by_userfault: bool,
+    /// Windows whose counts were used.
+    used: u64,
 }
 
 impl Shared {
@@ -123,8 +133,8 @@ impl Shared {
             // ORDERING: Relaxed - a number.
             self.divided.store(windows, Relaxed);
         }
-        if table::arm(table).is_err() {
-            table::disarm(table);
+        if table.arm().is_err() {
+            table.disarm();
             sampling.is_broken = true;
         }
         // ORDERING: Relaxed - a number.
@@ -176,7 +186,27 @@ impl TrapSource {
     /// One that samples like this.
     pub fn new(parameters: TrapParameters) -> Self {
         let process = std::process::id();
-        Self { parameters, shared: None, pages: 0, ticker: None, process, is_running: false }
+        Self {
+            parameters,
+            shared: None,
+            pages: 0,
+            ticker: None,
+            process,
+            is_running: false,
+            by_userfault: false,
+            used: 0,
+        }
+    }
+
+    /// One that samples shared memory by `userfaultfd`.
+    ///
+    /// # Errors
+    /// The system has none, or forbids it.
+    pub fn by_userfault(parameters: TrapParameters) -> Result<Self, SourceError> {
+        Userfault::new()?;
+        let mut source = Self::new(parameters);
+        source.by_userfault = true;
+        Ok(source)
     }
 
     /// Accesses that faulted since `attach`.
@@ -206,7 +236,7 @@ impl TrapSource {
         self.shared.as_ref().map_or(0, count)
     }
 
-    fn table(areas: &Areas, topology: &dyn Topology) -> Table {
+    fn table(areas: &Areas, topology: &dyn Topology, means: Means) -> Table {
         let page_shift = areas.page_bytes().trailing_zeros();
         let armed = areas.spans().iter().map(crate::area::Span::inner);
         let bytes: usize = armed.map(|range| range.len()).sum();
@@ -228,6 +258,7 @@ impl TrapSource {
         }
         let nodes = topology.nodes();
         Table {
+            means,
             spans,
             page_shift,
             granule_shift,
@@ -244,7 +275,7 @@ impl TrapSource {
 
     /// Only plain memory is armed: what is read-only, has code or is the kernel's would have other
     /// rights afterwards.
-    fn check(areas: &Areas) -> Result<(), SourceError> {
+    fn check(&self, areas: &Areas) -> Result<(), SourceError> {
         for span in areas.spans() {
             let inner = span.inner();
             if inner.is_empty() {
@@ -254,7 +285,9 @@ impl TrapSource {
                 .map_err(|error| SourceError::Mappings(error.to_string()))?;
             let mut end = inner.start;
             for mapping in mappings {
-                let is_plain = mapping.is_writable && !mapping.is_executable;
+                let is_plain = mapping.is_writable
+                    && !mapping.is_executable
+                    && (mapping.is_shared || !self.by_userfault);
                 if mapping.addresses.start > end || !is_plain {
                     break;
                 }
@@ -270,7 +303,7 @@ impl TrapSource {
 
 impl CounterSource for TrapSource {
     fn name(&self) -> &'static str {
-        "access rights"
+        if self.by_userfault { "userfaults" } else { "access rights" }
     }
 
     fn caps(&self) -> Caps {
@@ -280,9 +313,12 @@ impl CounterSource for TrapSource {
     unsafe fn attach(&mut self, areas: &Areas, topology: &dyn Topology) -> Result<(), SourceError> {
         self.stop();
         self.shared = None;
-        Self::check(areas)?;
+        self.check(areas)?;
+        let means =
+            if self.by_userfault { Means::Userfault(Userfault::new()?) } else { Means::Rights };
         self.pages = areas.pages();
-        let placed = Placed::enter(Self::table(areas, topology));
+        self.used = 0;
+        let placed = Placed::enter(Self::table(areas, topology, means));
         let placed = placed.ok_or(SourceError::TooMany(PLACES))?;
         let sampling = Sampling { random: self.parameters.seed | 1, fine: 0, is_broken: false };
         self.shared = Some(Arc::new(Shared {
@@ -307,6 +343,10 @@ impl CounterSource for TrapSource {
         }
         table::handle_faults()?;
         let table = shared.placed.table();
+        if let Err(error) = table.begin() {
+            table.disarm();
+            return Err(error.into());
+        }
         {
             let mut sampling =
                 shared.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -384,14 +424,14 @@ impl CounterSource for TrapSource {
         if std::process::id() != self.process {
             // A fork: neither the thread nor a holder of the lock is here.
             std::mem::forget(self.ticker.take());
-            table::disarm(table);
+            table.disarm();
             // ORDERING: Release - pairs with the Acquire in `Table::resolve`.
             table.is_running.store(false, Release);
             return;
         }
         {
             let _sampling = shared.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            table::disarm(table);
+            table.disarm();
             // ORDERING: Release - pairs with the Acquire in `Table::resolve`: a handler that sees
             // it finds the pages accessible.
             table.is_running.store(false, Release);
