@@ -17,7 +17,7 @@
 //! 5. `statistics`: what was done, and why.
 //! 6. `migrator`: one call of the iterative engine.
 //! 7. `phases`: record, compare, replay, undo, and whether that is worth it.
-//! 8. `source`: what counts references.
+//! 8. `gate`, `source`: what counts references, and how its fault handler finds it.
 //! 9. `placement`, `array`: where pages are put at first, and arrays that are placed.
 //! 10. `upm`: all of it together, as a program uses it.
 //!
@@ -34,6 +34,7 @@ pub mod area;
 pub mod array;
 pub mod counters;
 pub mod criterion;
+pub mod gate;
 pub mod history;
 pub mod migrator;
 pub mod mover;

@@ -12,11 +12,14 @@
 
 mod schedule;
 mod scripted;
+#[cfg(not(loom))]
 mod table;
+#[cfg(not(loom))]
 mod trap;
 
 pub use schedule::{Ledger, LoopSchedule, Pattern};
 pub use scripted::{NoSource, ScriptedSource};
+#[cfg(not(loom))]
 pub use trap::{TrapParameters, TrapSource};
 
 use platform::SysError;

@@ -26,7 +26,9 @@ use crate::criterion::Criterion;
 use crate::migrator::{Migrator, Parameters};
 use crate::mover::{KernelMover, Mover};
 use crate::phases::{GainTest, Phases};
-use crate::source::{CounterSource, Scope, TrapParameters, TrapSource};
+use crate::source::{CounterSource, Scope};
+#[cfg(not(loom))]
+use crate::source::{TrapParameters, TrapSource};
 use crate::statistics::{Off, Statistics};
 use crate::topology::{KernelTopology, Topology, TopologyError};
 
@@ -48,6 +50,7 @@ pub struct Upm<'m, T = KernelTopology, M = KernelMover<KernelTopology>> {
     _areas: PhantomData<&'m ()>,
 }
 
+#[cfg(not(loom))]
 impl Upm<'_> {
     /// On this machine, with the source that needs nothing of the program.
     ///

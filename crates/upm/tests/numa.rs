@@ -96,7 +96,7 @@ fn steps(begin: usize, pages: usize, from: u8, to: u8) -> Vec<Step> {
 
 /// In the guest a fault takes 40 us, and eight threads share few processors.
 fn slow() -> TrapParameters {
-    TrapParameters { interval: 20_000_000, ..TrapParameters::default() }
+    TrapParameters { interval: 20_000_000, windows: 2000, ..TrapParameters::default() }
 }
 
 fn with(topology: &KernelTopology, source: TrapSource) -> Upm<'static> {
@@ -433,7 +433,7 @@ fn repair(topology: &KernelTopology, mut memory: HotArray<u64>, mut upm: Upm<'_>
     const PAGES: usize = SLICES;
     upm.watch(&memory).unwrap();
     let mut iterations = 0;
-    while upm.is_on() && iterations < 60 {
+    while upm.is_on() && iterations < 100 {
         iterations += 1;
         upm.iteration(|| {
             let slices: Vec<std::sync::Mutex<&mut [u64]>> =

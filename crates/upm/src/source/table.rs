@@ -1,13 +1,10 @@
 //! Which faults are a source's own, and what they count: tables that the fault handler reads.
 //!
 //! # Protocol
-//! 1. A source enters its [`Table`] in one of the places. The handler counts itself in
-//!    (`VISITORS`), looks through the places, and counts itself out.
-//! 2. A source that ends takes its table out of its place, waits until no handler is inside, and
-//!    frees it. Steps of the race: the source empties the place (A1) and reads `VISITORS` (A2); a
-//!    handler raises `VISITORS` (B1) and reads the place (B2). All four are `SeqCst`: either A2
-//!    sees B1, and the source waits, or B2 sees A1, and the handler finds no table. A forked child
-//!    may have inherited a handler that never ends there: after a second the table is leaked.
+//! 1. A source enters its [`Table`] through one of the gates ([`Gate`]). The handler looks through
+//!    all of them.
+//! 2. A source that ends takes its table back when no handler looks at it. A forked child may have
+//!    inherited a handler that never ends there: after a second the table is leaked.
 //! 3. A fault may reach its handler late, after its source stopped or ended. Such an access would
 //!    succeed now: where the page can be written ([`Advice::Populate`]), it is tried again. Ranges
 //!    of ended sources are remembered for this.
@@ -17,13 +14,13 @@
 //!     A fault elsewhere is the program's own.
 
 use std::ops::Range;
-use std::ptr;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
 };
 use std::time::{Duration, Instant};
 
+use crate::gate::Gate;
 use platform::SysResult;
 use platform::numa::{self, Access, Advice};
 use platform::page_fault::{self, Fault};
@@ -36,8 +33,7 @@ const PAST: usize = 64;
 /// The most nodes' numbers, beyond which a node counts as unknown.
 const NUMBERS: usize = 1024;
 
-static PLACE: [AtomicPtr<Table>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
-static VISITORS: AtomicUsize = AtomicUsize::new(0);
+static GATES: [Gate<Table>; PLACES] = [const { Gate::new() }; PLACES];
 static ENDED: [(AtomicUsize, AtomicUsize); PAST] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; PAST];
 static NEXT_ENDED: AtomicUsize = AtomicUsize::new(0);
@@ -157,33 +153,22 @@ fn resolve(fault: Fault) -> bool {
     if !fault.is_forbidden && !fault.is_bus {
         return false;
     }
-    // ORDERING: SeqCst - B1 of the module head.
-    VISITORS.fetch_add(1, SeqCst);
-    let mut outcome = None;
-    for place in &PLACE {
-        // ORDERING: SeqCst - B2 of the module head; it also sees the table's content.
-        let table = place.load(SeqCst);
-        // SAFETY: - while VISITORS counts this thread, a table that was found is not freed.
-        if let Some(table) = unsafe { table.as_ref() }
-            && let Some(span) = table.span_at(fault.address)
-            && fault.is_bus == matches!(table.means, Means::Userfault(_))
-        {
-            outcome = Some(table.resolve(span, fault.address));
-            break;
-        }
-    }
-    let outcome = outcome.unwrap_or_else(|| {
+    let own = GATES.iter().find_map(|gate| {
+        gate.visit(|table| {
+            let span = table.span_at(fault.address)?;
+            let is_its = fault.is_bus == matches!(table.means, Means::Userfault(_));
+            is_its.then(|| table.resolve(span, fault.address))
+        })
+        .flatten()
+    });
+    own.unwrap_or_else(|| {
         let is_past = ENDED.iter().any(|(begin, end)| {
             // ORDERING: Acquire - pairs with `remember`: the end is there when the begin is.
             let begin = begin.load(Acquire);
             begin != 0 && (begin..end.load(Relaxed)).contains(&fault.address)
         });
         is_past && can_be_written(fault.address, numa::page_bytes().trailing_zeros())
-    });
-    // ORDERING: Release - pairs with the SeqCst load in `end`: this thread's use of the table is
-    // over.
-    VISITORS.fetch_sub(1, Release);
-    outcome
+    })
 }
 
 /// Puts the handler in front, before faults are made to happen.
@@ -193,7 +178,7 @@ pub(super) fn handle_faults() -> SysResult<()> {
     unsafe { page_fault::install_resolver(resolve) }
 }
 
-/// A table in its place.
+/// A table that the handler finds.
 #[derive(Debug)]
 pub(super) struct Placed {
     place: usize,
@@ -202,24 +187,24 @@ pub(super) struct Placed {
 
 // SAFETY: - the table has atomics and constants only, and is owned.
 unsafe impl Send for Placed {}
+// SAFETY: - as above; `Placed` gives out shared references only.
+unsafe impl Sync for Placed {}
 
 impl Placed {
     /// Enters a table. `None` when all places are taken.
     pub(super) fn enter(table: Table) -> Option<Self> {
-        let table = Box::into_raw(Box::new(table));
-        for (place, slot) in PLACE.iter().enumerate() {
-            // ORDERING: SeqCst - pairs with B2: the table's content is seen with it.
-            if slot.compare_exchange(ptr::null_mut(), table, SeqCst, Relaxed).is_ok() {
-                return Some(Self { place, table });
+        let mut table = Box::new(table);
+        for (place, gate) in GATES.iter().enumerate() {
+            match gate.enter(table) {
+                Ok(table) => return Some(Self { place, table }),
+                Err(back) => table = back,
             }
         }
-        // SAFETY: - no handler ever saw it.
-        drop(unsafe { Box::from_raw(table) });
         None
     }
 
     pub(super) fn table(&self) -> &Table {
-        // SAFETY: - freed by `drop` only.
+        // SAFETY: - taken back by `drop` only.
         unsafe { &*self.table }
     }
 }
@@ -229,19 +214,13 @@ impl Drop for Placed {
         for span in &self.table().spans {
             remember(&span.addresses);
         }
-        // ORDERING: SeqCst - A1 of the module head.
-        PLACE[self.place].store(ptr::null_mut(), SeqCst);
         let begin = Instant::now();
-        // ORDERING: SeqCst - A2 of the module head; it acquires what the handlers released.
-        while VISITORS.load(SeqCst) != 0 {
-            if begin.elapsed() > Duration::from_secs(1) {
-                // Inherited by fork: that handler never ends here.
-                return;
-            }
+        // Longer only where a handler was inherited by fork, which never ends here.
+        let table = GATES[self.place].leave(|| {
             std::thread::yield_now();
-        }
-        // SAFETY: - taken out of its place, and no handler is inside that saw it there.
-        drop(unsafe { Box::from_raw(self.table) });
+            begin.elapsed() < Duration::from_secs(1)
+        });
+        drop(table);
     }
 }
 
@@ -271,6 +250,32 @@ pub(super) fn node_table(topology: &dyn crate::topology::Topology) -> Vec<u8> {
 }
 
 impl Table {
+    /// Tells of each page and node what was counted: of a granule that is not divided all its
+    /// pages have its count.
+    pub(super) fn each(&self, mut tell: impl FnMut(usize, usize, u64)) {
+        for span in &self.spans {
+            for address in span.addresses.clone().step_by(1 << self.page_shift) {
+                let (page, granule) = (self.page_at(span, address), self.granule_at(span, address));
+                // ORDERING: Relaxed throughout - see `resolve`.
+                let counts = if self.is_fine[granule].load(Relaxed) {
+                    &self.pages[page * self.nodes..][..self.nodes]
+                } else {
+                    &self.granules[granule * self.nodes..][..self.nodes]
+                };
+                for (node, count) in counts.iter().enumerate() {
+                    tell(page, node, count.load(Relaxed).into());
+                }
+            }
+        }
+    }
+
+    /// The sum of each page.
+    pub(super) fn sums(&self, pages: usize, sums: &mut Vec<u64>) {
+        sums.clear();
+        sums.resize(pages, 0);
+        self.each(|page, _, count| sums[page] += count);
+    }
+
     /// A recorded iteration begins: accesses may be made to fault.
     pub(super) fn begin(&self) -> SysResult<()> {
         let Means::Userfault(userfault) = &self.means else { return Ok(()) };

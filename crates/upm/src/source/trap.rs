@@ -57,6 +57,9 @@ const SMALLEST_GRANULE: u32 = 16;
 /// Samples of a granule after which its majority is clear, or its pages are looked at.
 const SAMPLES: u32 = 8;
 
+/// Fewer samples of a page decide nothing; at most one page of twenty may have so few.
+const FEW: u64 = crate::criterion::Criterion::SAMPLED.floor;
+
 /// How a source samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrapParameters {
@@ -89,9 +92,6 @@ struct Shared {
     stops: AtomicBool,
 }
 
-// SAFETY: - `Placed` gives out shared references to atomics only.
-unsafe impl Sync for Placed {}
-
 struct Sampling {
     random: u64,
     fine: usize,
@@ -111,6 +111,8 @@ pub struct TrapSource {
     by_userfault: bool,
     /// Windows whose counts were used.
     used: u64,
+    /// Samples of each page then.
+    base: Vec<u64>,
 }
 
 impl Shared {
@@ -195,6 +197,7 @@ impl TrapSource {
             is_running: false,
             by_userfault: false,
             used: 0,
+            base: Vec::new(),
         }
     }
 
@@ -318,6 +321,7 @@ impl CounterSource for TrapSource {
             if self.by_userfault { Means::Userfault(Userfault::new()?) } else { Means::Rights };
         self.pages = areas.pages();
         self.used = 0;
+        self.base.clear();
         let placed = Placed::enter(Self::table(areas, topology, means));
         let placed = placed.ok_or(SourceError::TooMany(PLACES))?;
         let sampling = Sampling { random: self.parameters.seed | 1, fine: 0, is_broken: false };
@@ -392,29 +396,38 @@ impl CounterSource for TrapSource {
         let Some(shared) = &self.shared else { return out.clear(0, 0) };
         let table = shared.placed.table();
         out.clear(self.pages, table.nodes);
-        for span in &table.spans {
-            for address in span.addresses.clone().step_by(1 << table.page_shift) {
-                let (page, granule) =
-                    (table.page_at(span, address), table.granule_at(span, address));
-                // ORDERING: Relaxed throughout - see `Table::resolve`.
-                let counts = if table.is_fine[granule].load(Relaxed) {
-                    &table.pages[page * table.nodes..][..table.nodes]
-                } else {
-                    &table.granules[granule * table.nodes..][..table.nodes]
-                };
-                for (node, count) in counts.iter().enumerate() {
-                    out.add(page, Node::at(node), count.load(Relaxed).into());
-                }
-            }
-        }
+        table.each(|page, node, count| out.add(page, Node::at(node), count));
     }
 
     fn is_enough(&self) -> bool {
         let Some(shared) = &self.shared else { return false };
         // ORDERING: Relaxed - numbers.
         let (windows, divided) = (shared.windows.load(Relaxed), shared.divided.load(Relaxed));
-        windows >= self.parameters.windows
-            || windows - divided.min(windows) >= self.parameters.enough
+        if windows >= self.parameters.windows {
+            return true;
+        }
+        if windows.saturating_sub(divided.max(self.used)) < self.parameters.enough {
+            return false;
+        }
+        // Where threads wait for processors, many windows pass in which most pages have no access.
+        let mut sums = Vec::new();
+        shared.placed.table().sums(self.pages, &mut sums);
+        let (mut some, mut few) = (0, 0);
+        for (page, sum) in sums.into_iter().enumerate() {
+            let base = self.base.get(page).copied().unwrap_or(0);
+            // Counters of a divided granule began anew.
+            let samples = if sum >= base { sum - base } else { sum };
+            some += usize::from(samples > 0);
+            few += usize::from(samples > 0 && samples < FEW);
+        }
+        few * 20 <= some
+    }
+
+    fn note_use(&mut self) {
+        self.used = self.windows();
+        if let Some(shared) = &self.shared {
+            shared.placed.table().sums(self.pages, &mut self.base);
+        }
     }
 
     fn stop(&mut self) {
