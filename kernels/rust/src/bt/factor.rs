@@ -1,7 +1,9 @@
 //! The factor of the approximate factorisation in one direction: a block tridiagonal system a line
 //! of points, with blocks of 5 x 5.
 //!
-//!     [I - dt (dA/dx + d2N/dx2)] change = change
+//! ```text
+//! [I - dt (dA/dx + d2N/dx2)] change = change
+//! ```
 //!
 //! A is the Jacobian matrix of the flow, N of the viscous flow with the artificial second-order
 //! dissipation; on the boundary the change is zero. Solved by elimination from the first point to

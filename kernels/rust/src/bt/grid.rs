@@ -1,6 +1,8 @@
 //! The state of the flow on a cube of points, the exact solution, and norms.
 //!
-//!     dU/dt = dE/dx + dF/dy + dG/dz + dT/dx + dV/dy + dW/dz + H = L(U) + H
+//! ```text
+//! dU/dt = dE/dx + dF/dy + dG/dz + dT/dx + dV/dy + dW/dz + H = L(U) + H
+//! ```
 //!
 //! U holds density, three momenta and energy. E, F, G are the flows, T, V, W the viscous ones and
 //! the artificial second-order dissipation; a fourth-order dissipation is subtracted. H is chosen
