@@ -123,6 +123,7 @@ impl Ledger {
         self.entries.push(Entry {
             id: app,
             user: 0,
+            program: None,
             request,
             max,
             there: self.processors(),
@@ -150,6 +151,13 @@ impl Ledger {
             .filter(|id| self.machine.cpus.iter().any(|cpu| cpu.id == *id))
             .collect();
         self.placement.remember_newcomer(app, &managed);
+    }
+
+    /// The name of the program that this one is an execution of.
+    pub fn set_program(&mut self, app: AppId, name: &str) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
+            entry.program = Some(AppView::number_of(name));
+        }
     }
 
     /// A program says below how many processors it gains nothing; true when that is new.

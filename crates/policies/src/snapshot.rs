@@ -62,6 +62,10 @@ pub struct AppView {
     pub cpu_time: Nanos,
     /// Its last measured speedup, if it ever reported one.
     pub speedup: Option<Speedup>,
+    /// Which program it is an execution of, where that is known: the same number for the same
+    /// program.
+    #[serde(default)]
+    pub program: Option<u64>,
 }
 
 impl AppView {
@@ -78,7 +82,17 @@ impl AppView {
             allocated: 0,
             cpu_time: 0,
             speedup: None,
+            program: None,
         }
+    }
+
+    /// The number of the program called `name`, for [`AppView::program`] (FNV-1a: the same in each
+    /// process).
+    #[must_use]
+    pub fn number_of(name: &str) -> u64 {
+        name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
     }
 
     /// Processors that it may use now: the smaller of request and maximum.

@@ -23,12 +23,12 @@
 //!
 //! # Expected ends
 //! No program says how much work it has left. The policy remembers the CPU time of the last
-//! `history` applications that ended, and expects of one that has received a as much as those
-//! needed beyond a. Nothing ended yet: in order of arrival, which is best for equal copies. With a
-//! history of 0, or beyond the longest that is remembered, an application is expected to go on for
-//! as long as it went: the one that has received least comes first (foreground-background). An
-//! application that runs gives way only when another one is expected to need less than `lead` of
-//! what it needs.
+//! `history` applications that ended, and expects of an execution of the same program that has
+//! received a as much as those needed beyond a. Of a program of which no execution ended, all are
+//! expected to need the same, twice what the one that is furthest has received: equal copies run
+//! one after the other, and among programs those come first that have received least
+//! (foreground-background). An application that has had more than one turn gives way only when
+//! another one is expected to need less than `lead` of what it needs.
 //!
 //! # Decisions
 //! - An application in a serial phase wants one processor and has one; the others go to the next in
@@ -40,7 +40,7 @@
 //!
 //! # Level
 //! [`Policy::admission`] holds programs back while those that run can use the machine: it admits
-//! one when nothing runs, when half of what it asks for is left by the widths of those that run,
+//! one when nothing runs, when a third of what it asks for is left by the widths of those that run,
 //! when those are expected to need longer than it (by `lead`), and when it has waited for
 //! `longest-wait`.
 //!
@@ -73,8 +73,7 @@ parameters! {
         /// Another application takes over when it is expected to need less than this part of what
         /// the one that runs still needs.
         "lead" lead: f64 = 0.5, 0.0 => 1.0;
-        /// How many applications that ended are remembered; 0: those that have received least come
-        /// first.
+        /// How many applications that ended are remembered.
         "history" history: u32 = 64, 0 => 1024;
         /// An application has its turn after this time at the latest, and is admitted.
         "longest-wait" longest_wait: Nanos = 60_000_000_000, 1_000_000 => 86_400_000_000_000;
@@ -156,18 +155,17 @@ impl Turnaround {
         if matches!(snapshot.cause, Cause::Exit | Cause::Arrival | Cause::Administration) {
             for account in before.values() {
                 let since = passed.saturating_mul(account.had.into());
-                self.history.note(account.service.saturating_add(since), self.parameters.history);
+                let service = account.service.saturating_add(since);
+                self.history.note(account, service, self.parameters.history);
             }
         }
+        self.history.see(self.accounts.values());
         changed
     }
 
     /// The CPU time that an application is expected to need, relative to its weight.
     fn remaining(&self, app: &AppView) -> u128 {
-        if self.history.is_empty() && self.parameters.history > 0 {
-            return 0;
-        }
-        by_weight(self.history.remaining(app.cpu_time), app)
+        by_weight(self.history.remaining(app.program, app.cpu_time), app)
     }
 
     /// Applications in the order of their turns, as places in the snapshot.
@@ -322,20 +320,23 @@ impl Policy for Turnaround {
         let mut used: u64 = snapshot.apps.iter().map(|app| self.used(app)).sum();
         let mut idle = snapshot.apps.is_empty();
         // Those that run are expected to need longer than a newcomer.
-        let fresh = self.history.remaining(0) as f64;
+        let fresh = self.history.mean();
         let is_long = |app: &AppView| {
             let account = self.accounts.get(&app.id);
             account.is_some_and(|account| account.had_turn)
-                && fresh < self.history.remaining(app.cpu_time) as f64 * self.parameters.lead
+                && fresh.is_some_and(|fresh| {
+                    let remaining = self.history.remaining(app.program, app.cpu_time);
+                    (fresh as f64) < remaining as f64 * self.parameters.lead
+                })
         };
-        let mut short_first = !self.history.is_empty() && snapshot.apps.iter().all(is_long);
+        let mut short_first = snapshot.apps.iter().all(is_long);
         let mut admit = 0;
         for waiting in queue {
             let wants = u64::from(waiting.request.clamp(1, snapshot.processors.max(1)));
             let free = u64::from(snapshot.processors).saturating_sub(used);
             let waited = snapshot.now.saturating_sub(waiting.since);
             let patient = waited < self.parameters.longest_wait;
-            if !idle && !short_first && free * 2 < wants && patient {
+            if !idle && !short_first && free * 3 < wants && patient {
                 break;
             }
             (idle, short_first) = (false, false);

@@ -42,6 +42,8 @@ pub(super) struct Entry {
     pub(super) id: AppId,
     /// Whose it is.
     pub(super) user: u32,
+    /// Which program it is an execution of.
+    pub(super) program: Option<u64>,
     pub(super) request: u32,
     pub(super) max: u32,
     /// Processors that are there for programs.
@@ -150,6 +152,7 @@ impl Entry {
             min: self.lowest.min(max),
             weight: self.weight,
             speedup: self.speedup,
+            program: self.program,
             ..AppView::new(self.id, self.asks())
         }
     }

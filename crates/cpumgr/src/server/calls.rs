@@ -176,6 +176,7 @@ impl Server {
         let request = program.areas.request();
         self.ledger.arrive(AppId(serial), request.requested, program.max);
         self.ledger.set_user(AppId(serial), connection.peer.uid);
+        self.ledger.set_program(AppId(serial), &program.name);
         self.ledger.set_weight(AppId(serial), weight);
         connection.weight = weight;
         if let Some(within) = &program.within {

@@ -152,6 +152,7 @@ impl<'w> Instance<'w> {
             // Below 2^53 for any simulation that ends.
             cpu_time: self.cpu_time as Nanos,
             speedup: self.speedup,
+            program: Some(AppView::number_of(self.name)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! What is known of one application: what it received, when it had its turn, and on how many
 //! processors it is efficient.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use crate::share;
 use crate::snapshot::{AppView, Nanos};
 
@@ -9,6 +11,8 @@ use crate::snapshot::{AppView, Nanos};
 pub(super) struct Account {
     /// CPU time that it had received when it was last seen.
     pub(super) service: Nanos,
+    /// Which program it is an execution of.
+    pub(super) program: Option<u64>,
     /// Processors that it had then.
     pub(super) had: u32,
     /// It has had a whole turn: it is no newcomer any more.
@@ -31,6 +35,7 @@ impl Account {
     pub(super) fn new(now: Nanos) -> Self {
         Self {
             service: 0,
+            program: None,
             had: 0,
             had_turn: false,
             had_more: false,
@@ -44,7 +49,7 @@ impl Account {
 
     /// Follows what the application received, asks for and reports.
     pub(super) fn follow(&mut self, app: &AppView, min_efficiency: f64) {
-        self.service = app.cpu_time;
+        (self.service, self.program) = (app.cpu_time, app.program);
         self.peak = self.peak.max(app.wants());
         let Some(report) = app.speedup else { return };
         let sound = report.speedup.is_finite() && report.speedup > 0.0;
@@ -85,14 +90,16 @@ impl Account {
 /// CPU times of the applications that ended: what is to be expected of those that run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
-    /// The last ones, the oldest first.
-    ended: std::collections::VecDeque<Nanos>,
+    /// The last ones with their programs, the oldest first.
+    ended: VecDeque<(Option<u64>, Nanos)>,
+    /// The most that an application of each program has received which has not ended.
+    longest: BTreeMap<Option<u64>, Nanos>,
 }
 
 impl History {
     /// One more ended; `most` are remembered.
-    pub(super) fn note(&mut self, service: Nanos, most: u32) {
-        self.ended.push_back(service.max(1));
+    pub(super) fn note(&mut self, account: &Account, service: Nanos, most: u32) {
+        self.ended.push_back((account.program, service.max(1)));
         self.limit(most);
     }
 
@@ -102,25 +109,40 @@ impl History {
         self.ended.drain(..over);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.ended.is_empty()
+    /// These run now.
+    pub(super) fn see<'a>(&mut self, running: impl Iterator<Item = &'a Account>) {
+        self.longest.clear();
+        for account in running {
+            let longest = self.longest.entry(account.program).or_default();
+            *longest = account.service.max(*longest);
+        }
     }
 
-    /// The CPU time that an application still needs which has received `service`: the mean of what
-    /// those needed that ended later than that. One that is a little beyond another's end counts as
-    /// at its end. One that is beyond all of them goes on for as long again.
-    pub(super) fn remaining(&self, service: Nanos) -> Nanos {
-        let (mut sum, mut number) = (0_u128, 0_u128);
-        for &ended in &self.ended {
+    /// The mean CPU time of all that ended; `None`: none did.
+    pub(super) fn mean(&self) -> Option<Nanos> {
+        let sum: u128 = self.ended.iter().map(|(_, ended)| u128::from(*ended)).sum();
+        let mean = sum.checked_div(self.ended.len() as u128)?;
+        Some(Nanos::try_from(mean).unwrap_or(Nanos::MAX))
+    }
+
+    /// The CPU time that an application of this program still needs which has received `service`:
+    /// the mean of what those executions of it needed that ended later than that. One that is a
+    /// little beyond another's end counts as at its end. Where none ended, all need the same, and
+    /// the one that is furthest goes on for as long again; so does one that is beyond all ends.
+    pub(super) fn remaining(&self, program: Option<u64>, service: Nanos) -> Nanos {
+        let (mut sum, mut number, mut none) = (0_u128, 0_u128, true);
+        for (_, ended) in self.ended.iter().filter(|(of, _)| *of == program) {
+            none = false;
             if service < ended.saturating_add(ended / 4) {
                 sum += u128::from(ended.saturating_sub(service).max(ended / 8));
                 number += 1;
             }
         }
-        if number == 0 {
-            return service;
+        if number > 0 {
+            return Nanos::try_from(sum / number).unwrap_or(Nanos::MAX);
         }
-        Nanos::try_from(sum / number).unwrap_or(Nanos::MAX)
+        let longest = self.longest.get(&program).copied().filter(|_| none).unwrap_or(0);
+        longest.max(service).saturating_mul(2) - service
     }
 }
 

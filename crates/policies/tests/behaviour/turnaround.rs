@@ -191,7 +191,8 @@ fn who_ends_first_by_experience_comes_first() {
     run.come(20, 8);
     assert_eq!(run.turn(), [0, 0, 8]);
     run.policy.configure("history", &Value::Whole(0)).expect("it is in range");
-    // Foreground-background: the newcomer has received least, until it has half of the others'.
+    // Foreground-background among programs: the newcomer has received least.
+    run.apps.iter_mut().for_each(|app| app.program = Some(u64::from(app.id == AppId(20))));
     let least = run.apps[..2].iter().map(|app| app.cpu_time).min().expect("two");
     let mut turns = 0;
     while run.turn() == [0, 0, 8] {
@@ -346,6 +347,25 @@ fn four_equal_copies_end_after_two_thirds_of_the_time_of_sharing() {
             assert!((0.999..1.03).contains(&makespan), "{makespan} on {processors}");
         }
     }
+}
+
+#[test]
+fn short_programs_end_first_although_they_came_last_and_nothing_is_known() {
+    let program = |seconds: u64| Program {
+        phases: vec![Phase::parallel(Span::from_ms(8_000 * seconds), 1000)],
+        ..Program::new(8, Span::from_ms(1))
+    };
+    let programs =
+        BTreeMap::from([("long".to_owned(), program(30)), ("short".to_owned(), program(3))]);
+    let jobs = vec![Job::new("long", 2, 1), Job::new("short", 6, 1)];
+    let mut workload = Workload::new(MachineSpec::flat(8), programs, jobs);
+    workload.manager.master_always = false;
+    let settings = BTreeMap::from([("hold-back".to_owned(), Value::Switch(false))]);
+    workload.parameters.insert("turnaround".to_owned(), settings);
+    let (turns, shares) = (run(&workload, "turnaround"), run(&workload, "dss"));
+    assert!(turns.executions[..6].iter().all(|it| it.program == "short"), "{turns:?}");
+    assert!(turns.response() < 0.8 * shares.response(), "{}", turns.response());
+    assert_eq!(turns.makespan(), 78_000 * MS);
 }
 
 #[test]
