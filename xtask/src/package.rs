@@ -12,8 +12,13 @@ use crate::setup::{Workspace, must_succeed};
 use crate::skips;
 
 /// Packed together: none of them is in the registry before the others are.
-const PACKED: [&str; 4] =
-    ["nanothreads-platform", "nanothreads-arena", "nanothreads-engine", "nanothreads"];
+const PACKED: [&str; 5] = [
+    "nanothreads-platform",
+    "nanothreads-arena",
+    "nanothreads-engine",
+    "nanothreads-asat",
+    "nanothreads",
+];
 
 /// The first cargo that packs crates which depend on each other.
 const LEAST_MINOR: u32 = 90;

@@ -4,6 +4,7 @@ use engine::config::{self, Config};
 use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
 use engine::source;
+use platform::message::say;
 use std::fmt;
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
@@ -88,15 +89,17 @@ pub struct Builder {
     pub(crate) config: Config,
     sizer: Option<Box<dyn TeamSizer>>,
     threads: Option<usize>,
+    finds_out: bool,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, sizer, threads } = self;
+        let Self { config, sizer, threads, finds_out } = self;
         let mut text = f.debug_struct("Builder");
         text.field("config", config)
             .field("has_sizer", &sizer.is_some())
             .field("threads", threads)
+            .field("finds_out", finds_out)
             .finish()
     }
 }
@@ -115,7 +118,7 @@ impl fmt::Debug for Builder {
 /// # Ok::<(), nanothreads::BuildError>(())
 /// ```
 pub fn builder() -> Builder {
-    Builder { config: Config::default(), sizer: None, threads: None }
+    Builder { config: Config::default(), sizer: None, threads: None, finds_out: false }
 }
 
 impl Builder {
@@ -145,6 +148,21 @@ impl Builder {
         self
     }
 
+    /// Where no manager is followed, the program finds out by itself how many threads the machine can
+    /// run at a time, and teams without a size of their own have so many: crate `nanothreads-asat`,
+    /// with the environment variables that it reads (`ASAT_MAX` and others; a wrong one brings a
+    /// line). With [`adapt(false)`](Self::adapt) no manager is looked for. Nothing where
+    /// [`threads`](Self::threads) or [`sizer`](Self::sizer) says the size. Default: no.
+    ///
+    /// ```
+    /// nanothreads::builder().adapt(false).self_allocating(true).install()?;
+    /// nanothreads::broadcast(|member| assert!(member.size >= 1));
+    /// # Ok::<(), nanothreads::BuildError>(())
+    /// ```
+    pub fn self_allocating(self, finds_out: bool) -> Self {
+        Self { finds_out, ..self }
+    }
+
     /// How threads wait. Default: [`Waiting::Auto`].
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.config.waiting = waiting.into();
@@ -168,7 +186,7 @@ impl Builder {
     /// # Errors
     /// When the engine is in use already, or a setting is impossible.
     pub fn install(self) -> Result<(), BuildError> {
-        let Self { config, sizer, threads } = self;
+        let Self { config, sizer, threads, finds_out } = self;
         if let Some(asked) = config.stack_size.filter(|&bytes| bytes < LEAST_STACK) {
             return Err(BuildError::StackTooSmall { asked, least: LEAST_STACK });
         }
@@ -189,6 +207,9 @@ impl Builder {
         if source::is_chosen() || program().is_configured() {
             return Err(BuildError::InUse);
         }
+        if finds_out && sizer.is_none() && !find_out() {
+            return Err(BuildError::InUse);
+        }
         // The sizer first: a thread that looks for one meanwhile fixes the configuration on the
         // way, and then this one is refused.
         if sizer.is_none_or(engine::set_team_sizer) && engine::configure(config) {
@@ -197,4 +218,13 @@ impl Builder {
             Err(BuildError::InUse)
         }
     }
+}
+
+/// The program finds out by itself how many threads it can run. False when it is too late.
+fn find_out() -> bool {
+    let read =
+        |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let (settings, complaints) = asat::Settings::from_environment(&read);
+    complaints.iter().for_each(|complaint| say(format_args!("nanos: {complaint}")));
+    asat::install(settings)
 }

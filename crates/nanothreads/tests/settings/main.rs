@@ -13,4 +13,5 @@ mod messages;
 mod panicking_sizer;
 mod processes;
 mod reentrant_sizer;
+mod self_allocating;
 mod zero_sizer;
