@@ -21,7 +21,7 @@ use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{self, Household, Load, Manager, Spread, median, round_trip_ns, run_copies};
+use crate::measure::{self, Household, Load, Manager, Spread, median, round_trip_ns, run_together};
 use crate::report::{Chart, Label, Section, Unit, Value, page};
 use crate::setup::{Workspace, clean_environment, must_succeed};
 use crate::shim;
@@ -294,7 +294,8 @@ impl Bench<'_> {
         let mut single = f64::NAN;
         let mut best = f64::INFINITY;
         for version in [Version::Single, Version::Fts] {
-            let probe = self.copies(version, grain, 1, 3, LONGEST_PROBE)?;
+            let probe = run_together(LONGEST_PROBE, self.commands(version, grain, 1, 3))?;
+            let probe: Vec<Ended> = probe.iter().map(Ended::of).collect();
             let (wall, _) = probe[0]
                 .result
                 .as_ref()
@@ -342,11 +343,8 @@ impl Bench<'_> {
         cap: Duration,
     ) -> anyhow::Result<Vec<Row>> {
         let round_trip_before = round_trip_ns()?;
-        let (busy, begin) = (measure::busy()?, measure::monotonic_ns());
-        let ended = self.copies(version, grain, copies, repeat, cap)?;
-        let elapsed = (measure::monotonic_ns() - begin) as f64 * 1e-9;
-        let own: f64 = ended.iter().map(|copy| copy.processor_time).sum();
-        let (others, _) = self.load.note(self.processors, measure::busy()? - busy, own, elapsed);
+        let commands = self.commands(version, grain, copies, repeat);
+        let run = self.load.run(self.processors, cap, commands)?;
         let round_trip_after = round_trip_ns()?;
         let row = |copy: Ended| {
             let (outcome, wall, joins) = match copy.result {
@@ -364,26 +362,19 @@ impl Bench<'_> {
                 wall,
                 joins,
                 processor_time: copy.processor_time,
-                others,
+                others: run.others,
                 round_trip_before,
                 round_trip_after,
                 processors: self.processors,
                 interval: self.interval,
             }
         };
-        Ok(ended.into_iter().map(row).collect())
+        Ok(run.finished.iter().map(Ended::of).map(row).collect())
     }
 
-    fn copies(
-        &self,
-        version: Version,
-        grain: Grain,
-        copies: usize,
-        repeat: u32,
-        cap: Duration,
-    ) -> anyhow::Result<Vec<Ended>> {
+    fn commands(&self, version: Version, grain: Grain, copies: usize, repeat: u32) -> Vec<Command> {
         let (variables, is_ours) = version.settings(self.interval);
-        let finished = run_copies(copies, cap, || {
+        let one = |_| {
             let mut command = match version {
                 Version::Managed => self.manager.run(&self.program),
                 _ => Command::new(&self.program),
@@ -395,8 +386,8 @@ impl Bench<'_> {
                 command.env("LD_LIBRARY_PATH", &self.library);
             }
             command
-        })?;
-        Ok(finished.iter().map(Ended::of).collect())
+        };
+        (0..copies).map(one).collect()
     }
 }
 
