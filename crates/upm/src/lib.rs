@@ -9,6 +9,8 @@
 //! records the counters at the phases' borders, and moves the most critical pages before each phase
 //! and back after the last.
 //!
+//! The crate's README has an example.
+//!
 //! # Modules, from the bottom up
 //! 1. `topology`, `area`: memory nodes and how far they are; the hot areas and their pages.
 //! 2. `counters`: references for each page and node.
@@ -29,6 +31,11 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 // Files are read aside, locks keep errno: `platform::file`, `platform::lock`.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+/// The example of the README.
+#[cfg(all(doctest, not(loom)))]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
 
 pub mod area;
 pub mod array;

@@ -74,7 +74,7 @@ pub enum SourceError {
 
 /// Counts references to the pages of areas.
 pub trait CounterSource {
-    /// Its name, for the report.
+    /// Its name, for the report: "counted by ...".
     fn name(&self) -> &'static str;
 
     /// What it can do.

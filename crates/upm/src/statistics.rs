@@ -125,6 +125,8 @@ impl Call {
 /// What was done since the beginning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
+    /// What counted the references.
+    pub source: Option<&'static str>,
     /// Pages of all hot areas.
     pub pages: usize,
     /// The calls of the iterative engine while it was on.
@@ -179,6 +181,9 @@ impl fmt::Display for Statistics {
         }
         if self.rearmed > 0 {
             write!(f, ", turned on again {} times", self.rearmed)?;
+        }
+        if let Some(source) = self.source {
+            write!(f, ", counted by {source}")?;
         }
         writeln!(f)?;
         for (number, call) in self.calls.iter().enumerate() {

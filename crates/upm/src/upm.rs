@@ -30,7 +30,9 @@ use crate::source::{CounterSource, Scope};
 #[cfg(not(loom))]
 use crate::source::{TrapParameters, TrapSource};
 use crate::statistics::{Off, Statistics};
-use crate::topology::{KernelTopology, Topology, TopologyError};
+#[cfg(not(loom))]
+use crate::topology::TopologyError;
+use crate::topology::{KernelTopology, Topology};
 
 /// Bytes of a huge page on the machines that have 4 KiB pages.
 const HUGE: usize = 2 << 20;
@@ -78,6 +80,7 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
         if parameters == Parameters::default() && source.caps().is_exact {
             migrator.set_criterion(Criterion::EXACT);
         }
+        migrator.statistics.source = Some(source.name());
         Self {
             migrator,
             source,
