@@ -1,11 +1,11 @@
 //! How well each kind of evidence tells a team that shares its processors from one that does not.
 //!
-//! `cargo run --release -p nanothreads-asat --example probe -- [SECONDS]`: for each number of hogs (0,
-//! 1, 2, 4; processes that only spin), unbound and each bound to one processor, SECONDS (4) of
+//! `cargo run --release -p nanothreads-asat --example probe -- [SECONDS]`: for each number of hogs
+//! (0, 1, 2, 4; processes that only spin), unbound and each bound to one processor, SECONDS (4) of
 //! regions of some 200 us by a team of all processors. Every 50 ms, in turn: a barrier alone, a
-//! barrier with a watch, and what the kernel and the engine tell of the interval before. For each it
-//! prints the median and the largest passage, and in how many of a hundred it was bad: with 0 hogs
-//! these are false alarms, with some it is the rate of detection.
+//! barrier with a watch, and what the kernel and the engine tell of the interval before. For each
+//! it prints the median and the largest passage, and in how many of a hundred it was bad: with 0
+//! hogs these are false alarms, with some it is the rate of detection.
 //!
 //! Options: `--bound` keeps each thread of the team on a processor of its own.
 

@@ -6,8 +6,8 @@
 //! 2. Bad: the bad count grows, the good count is 0. At the trigger, with more than one thread, one
 //!    thread fewer (or as many fewer as were missing, by an option: at most half of them).
 //! 3. Good: the other way round. At the trigger, with less than the most, the controller asks for
-//!    one test with one thread more, the *dip* of a toe into the water. Only where that is good, too
-//!    ([`Controller::dipped`]), there is one thread more.
+//!    one test with one thread more, the *dip* of a toe into the water. Only where that is good,
+//!    too ([`Controller::dipped`]), there is one thread more.
 //!
 //! [`Counts::Kept`] leaves the counts as they are after a change, as the paper prints it: one more
 //! bad evaluation takes the next thread at once, and once it was good long enough each evaluation

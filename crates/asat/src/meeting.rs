@@ -9,11 +9,11 @@
 //!    processor. This kernel lets a thread that was just woken run before a busy stranger, so that
 //!    the barrier alone misses most of these.
 //! 3. Each thread leaves the time of its last look where the others see it. With an early stop a
-//!    thread that finds another one's look too old ends the meeting for all: a bad test costs little
-//!    more than its threshold.
+//!    thread that finds another one's look too old ends the meeting for all: a bad test costs
+//!    little more than its threshold.
 //!
-//! The team is the engine's: no thread is made or ends. A thread that has not begun when the meeting
-//! was stopped is not waited for, where the engine may take its part back.
+//! The team is the engine's: no thread is made or ends. A thread that has not begun when the
+//! meeting was stopped is not waited for, where the engine may take its part back.
 //!
 //! # Orderings
 //! Relaxed throughout: numbers on their own, which are judged after the join of the region. The
@@ -98,8 +98,8 @@ impl Meeting {
         }
     }
 
-    /// Lets a team of `threads` meet, the caller among them; outside all regions. `None` where there
-    /// is no room for them, or no such team.
+    /// Lets a team of `threads` meet, the caller among them; outside all regions. `None` where
+    /// there is no room for them, or no such team.
     pub fn hold(&mut self, threads: usize, plan: &Plan) -> Option<Passage> {
         if threads > self.seats.len() {
             return None;
@@ -110,8 +110,8 @@ impl Meeting {
         if team.size() != threads {
             return None;
         }
-        // Only who stopped early can leave the others' parts to the engine: it is done with its own
-        // before they begin.
+        // Only a thread that stopped early can leave the others' parts to the engine: it is done
+        // with its own before they begin.
         let concurrency =
             if plan.early_stop { Concurrency::Offered } else { Concurrency::Promised };
         // SAFETY: - `attend` takes a `Meeting`, may run on many threads at once, and does not

@@ -20,8 +20,8 @@ const TRIGGERS: (u32, u32) = (1, 3);
 pub enum Evidence {
     /// The timed barrier of the paper, at each evaluation.
     Barrier,
-    /// What the kernel and the engine's waits tell anyway; a team is kept busy for a test only where
-    /// that is missing, and before a thread is added.
+    /// What the kernel and the engine's waits tell anyway; a team is kept busy for a test only
+    /// where that is missing, and before a thread is added.
     #[default]
     Passive,
     /// A test that keeps all threads busy for longer than two time slices, at each evaluation: for
@@ -80,8 +80,8 @@ impl Settings {
         Self::published(Counts::Reset)
     }
 
-    /// These for a program with threads of its own, of which the engine's threads see nothing: where
-    /// they rest on passive evidence, each evaluation is a test instead, once in a second.
+    /// These for a program with threads of its own, of which the engine's threads see nothing:
+    /// where they rest on passive evidence, each evaluation is a test instead, once in a second.
     pub(crate) fn of_strangers(self) -> Self {
         match self.evidence {
             Evidence::Barrier | Evidence::Watch => self,
@@ -150,8 +150,8 @@ impl Settings {
 
     /// These settings as the variables change them that `get` knows: `ASAT_VARIANT` (default, paper
     /// or reset, from which the others depart), `ASAT_EVAL_TIME`, `ASAT_BAD_TIME`, `ASAT_BAD_TRIG`,
-    /// `ASAT_GOOD_TRIG`, `ASAT_MAX`, `ASAT_OPTIONS`. The second value has a line for each wrong one,
-    /// which then changes nothing.
+    /// `ASAT_GOOD_TRIG`, `ASAT_MAX`, `ASAT_OPTIONS`. The second value has a line for each wrong
+    /// one, which then changes nothing.
     pub fn from_environment(get: &dyn Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut reader = Reader { get, complaints: Vec::new() };
         let r = &mut reader;

@@ -4,8 +4,8 @@
 //! # The machine
 //! It deals the threads of all programs out to its processors as evenly as can be, anew at each
 //! test, so that no program has the luck of a place. A thread of a program is missing in its test
-//! when its processor has another thread too, and that one happens to run (it has as many chances as
-//! there are threads on the processor). Programs evaluate in a random order.
+//! when its processor has another thread too, and that one happens to run (it has as many chances
+//! as there are threads on the processor). Programs evaluate in a random order.
 
 use asat::{Controller, Counts, Rules, Step, Verdict};
 

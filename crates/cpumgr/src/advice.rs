@@ -8,7 +8,11 @@ use policies::sim::{Forecast, Seen, forecast};
 pub(crate) fn of(programs: &[ProgramStatus], processors: u32) -> Option<Forecast> {
     let seen: Vec<Seen> = programs
         .iter()
-        .map(|program| Seen { request: program.request, speedup: program.speedup })
+        .map(|program| {
+            // A program in a serial phase asks for one processor and has threads for more.
+            let request = program.request.max(program.vps).min(program.max);
+            Seen { request, speedup: program.speedup }
+        })
         .collect();
     forecast(&seen, processors)
         .inspect_err(|error| tracing::debug!(%error, "no forecast"))

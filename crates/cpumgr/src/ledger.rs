@@ -153,13 +153,6 @@ impl Ledger {
         self.placement.remember_newcomer(app, &managed);
     }
 
-    /// The name of the program that this one is an execution of.
-    pub fn set_program(&mut self, app: AppId, name: &str) {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
-            entry.program = Some(AppView::number_of(name));
-        }
-    }
-
     /// A program says below how many processors it gains nothing; true when that is new.
     pub fn set_lowest(&mut self, app: AppId, lowest: u32) -> bool {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {

@@ -91,8 +91,8 @@ pub fn renew_threads() {
     }
 }
 
-/// What the calling thread finds that may measure now: `None` inside a region, and on threads of the
-/// engine. For measurements beside the engine's own calls of [`TeamSizer::between_regions`].
+/// What the calling thread finds that may measure now: `None` inside a region, and on threads of
+/// the engine. For measurements beside the engine's own calls of [`TeamSizer::between_regions`].
 pub fn moment() -> Option<Moment> {
     let local = local();
     (local.is_outside_regions() && !local.asks()).then(|| local.moment())

@@ -148,11 +148,12 @@ impl Builder {
         self
     }
 
-    /// Where no manager is followed, the program finds out by itself how many threads the machine can
-    /// run at a time, and teams without a size of their own have so many: crate `nanothreads-asat`,
-    /// with the environment variables that it reads (`ASAT_MAX` and others; a wrong one brings a
-    /// line). With [`adapt(false)`](Self::adapt) no manager is looked for. Nothing where
-    /// [`threads`](Self::threads) or [`sizer`](Self::sizer) says the size. Default: no.
+    /// Where no manager is followed, the program finds out by itself how many threads the machine
+    /// can run at a time, and teams without a size of their own have so many: crate
+    /// `nanothreads-asat`, with the environment variables that it reads (`ASAT_MAX` and others; a
+    /// wrong one brings a line). With [`adapt(false)`](Self::adapt) no manager is looked for.
+    /// Nothing where [`threads`](Self::threads) or [`sizer`](Self::sizer) says the size. Default:
+    /// no.
     ///
     /// ```
     /// nanothreads::builder().adapt(false).self_allocating(true).install()?;

@@ -268,7 +268,7 @@ impl Turnaround {
         all().map(|i| (i, parts[i])).filter(|(_, part)| *part > 0).collect()
     }
 
-    /// Processors that those that run can use efficiently.
+    /// Processors that an application that runs can use efficiently.
     fn used(&self, app: &AppView) -> u64 {
         let cut = self.parameters.min_efficiency;
         let known = self.accounts.get(&app.id);

@@ -1,12 +1,19 @@
 //! What programs report of their speed, and where it is kept.
 
 use policies::speedups::{Refused, Sample};
-use policies::{AppId, Nanos, Speedup};
+use policies::{AppId, AppView, Nanos, Speedup};
 
 use super::Ledger;
 use super::entry::{Entry, REMEMBERED};
 
 impl Ledger {
+    /// The name of the program that this one is an execution of.
+    pub fn set_program(&mut self, app: AppId, name: &str) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
+            entry.program = Some(AppView::number_of(name));
+        }
+    }
+
     /// A program called `name` reported how long the same work took on numbers of processors. What
     /// is known of it under that name, also from earlier executions, is smoothed with it; the last
     /// time is the one to decide upon. Of programs of one name that run at once each later one is

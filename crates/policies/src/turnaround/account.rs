@@ -138,8 +138,8 @@ impl History {
                 number += 1;
             }
         }
-        if number > 0 {
-            return Nanos::try_from(sum / number).unwrap_or(Nanos::MAX);
+        if let Some(mean) = sum.checked_div(number) {
+            return Nanos::try_from(mean).unwrap_or(Nanos::MAX);
         }
         let longest = self.longest.get(&program).copied().filter(|_| none).unwrap_or(0);
         longest.max(service).saturating_mul(2) - service
