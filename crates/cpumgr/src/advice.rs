@@ -11,7 +11,7 @@ pub(crate) fn of(programs: &[ProgramStatus], processors: u32) -> Option<Forecast
         .map(|program| {
             // A program in a serial phase asks for one processor and has threads for more.
             let request = program.request.max(program.vps).min(program.max);
-            Seen { request, speedup: program.speedup }
+            Seen { name: program.name.clone(), request, speedup: program.speedup }
         })
         .collect();
     forecast(&seen, processors)
@@ -44,7 +44,11 @@ mod tests {
     fn seen(speedups: &[Option<(f64, u32)>], processors: u32) -> Option<Forecast> {
         let seen: Vec<Seen> = speedups
             .iter()
-            .map(|speedup| Seen { request: processors, speedup: *speedup })
+            .map(|speedup| Seen {
+                name: "solver".to_owned(),
+                request: processors,
+                speedup: *speedup,
+            })
             .collect();
         forecast(&seen, processors).unwrap()
     }
@@ -73,8 +77,8 @@ mod tests {
         assert_eq!(seen(&[None], 8), None);
         assert_eq!(seen(&[None; 33], 8), None);
         assert_eq!(seen(&[], 0), None);
-        let fits = [Seen { request: 4, speedup: None }; 2];
-        assert_eq!(forecast(&fits, 8).unwrap(), None);
+        let fits = Seen { name: "solver".to_owned(), request: 4, speedup: None };
+        assert_eq!(forecast(&[fits.clone(), fits], 8).unwrap(), None);
         // What a program reports may be anything.
         let odd = [Some((f64::NAN, 8)), Some((-1.0, 4)), Some((1e300, 2)), Some((0.0, 0))];
         assert!(seen(&odd, 8).is_some_and(|it| it.sharing.is_finite()));

@@ -1,7 +1,7 @@
 //! Tests of the ledger, and the books that they begin with.
 
 use super::*;
-use policies::{MachineCpu, Registry};
+use policies::{MachineCpu, Needs, Registry};
 
 mod arrivals;
 mod invariants;
@@ -15,10 +15,14 @@ fn machine(cpus: u32) -> Machine {
     Machine::new((0..cpus).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect())
 }
 
-pub(super) fn ledger(cpus: u32, policy: &str) -> Ledger {
-    let mut ledger =
-        Ledger::new(machine(cpus), 100 * MS, Registry::with_builtin().create(policy).unwrap());
-    ledger.set_maker(|name| Registry::with_builtin().create(name).ok());
+/// A policy as the daemon has it, whose ledger keeps what programs report.
+fn policy(name: &str) -> Option<Box<dyn policies::Policy>> {
+    Registry::with_builtin_for(Needs::EVERYTHING).create(name).ok()
+}
+
+pub(super) fn ledger(cpus: u32, name: &str) -> Ledger {
+    let mut ledger = Ledger::new(machine(cpus), 100 * MS, policy(name).unwrap());
+    ledger.set_maker(policy);
     ledger
 }
 

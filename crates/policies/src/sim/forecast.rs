@@ -2,7 +2,8 @@
 //!
 //! # Model
 //! Each program is taken to have the same work left, on one processor, whatever it did before:
-//! nothing says more. Its speedup follows Amdahl's law through what it measured, or is linear where
+//! nothing says more. Programs of one name are executions of the same program, which ends the
+//! sooner the more it has received. The speedup of each follows Amdahl's law through what it measured, or is linear where
 //! it measured nothing. It takes [`TURNS`] turns with the whole machine.
 
 use std::collections::BTreeMap;
@@ -25,8 +26,10 @@ const TURNS: u64 = 20;
 const CLEAR: f64 = 0.95;
 
 /// What is known of a program.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
+    /// The name of the program; those of one name are executions of the same.
+    pub name: String,
     /// Processors that it wants.
     pub request: u32,
     /// The speedup that it measured last, and on how many processors.
@@ -95,6 +98,7 @@ pub fn forecast(seen: &[Seen], processors: u32) -> Result<Option<Forecast>, SimE
     let program = |it: &Seen| Program {
         phases: vec![Phase { steps: Some(100), ..Phase::parallel(work, 1000) }],
         curve: it.curve().unwrap_or_default(),
+        execution_of: Some(it.name.clone()),
         ..Program::new(request(it), work)
     };
     let programs: BTreeMap<String, Program> =

@@ -152,7 +152,9 @@ impl<'w> Instance<'w> {
             // Below 2^53 for any simulation that ends.
             cpu_time: self.cpu_time as Nanos,
             speedup: self.speedup,
-            program: Some(AppView::number_of(self.name)),
+            program: Some(AppView::number_of(
+                self.program.execution_of.as_deref().unwrap_or(self.name),
+            )),
         }
     }
 

@@ -53,6 +53,10 @@ pub struct Program {
     /// Its share relative to others.
     #[serde(default = "usual_weight")]
     pub weight: f64,
+    /// The name under which policies learn of it, where that is not its own: programs of one name
+    /// are taken for executions of one.
+    #[serde(default)]
+    pub execution_of: Option<String>,
 }
 
 fn one() -> u32 {
@@ -176,6 +180,7 @@ impl Program {
             min: 1,
             max: None,
             weight: 1.0,
+            execution_of: None,
         }
     }
 
