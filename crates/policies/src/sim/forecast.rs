@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Each program is taken to have the same work left, on one processor, whatever it did before:
-//! nothing says more. Programs of one name are executions of the same program, which ends the
-//! sooner the more it has received. The speedup of each follows Amdahl's law through what it measured, or is linear where
-//! it measured nothing. It takes [`TURNS`] turns with the whole machine.
+//! nothing says more. Programs of one name are executions of the same program. The speedup of each
+//! follows Amdahl's law through what it measured, or is linear where it measured nothing. It takes
+//! [`TURNS`] turns with the whole machine.
 
 use std::collections::BTreeMap;
 
