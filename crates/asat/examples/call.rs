@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p nanothreads-asat --example call`: nanoseconds of one call, the median
 //! and the quartiles of [`ROUNDS`] rounds of [`CALLS`] calls each, in turn with an empty loop,
-//! which is subtracted. Rows: the look that the engine makes before a region ([`asat::Asat::is_due`]),
-//! and the call of programs with threads of their own ([`asat::adjust_threads`]).
+//! which is subtracted. Rows: the look that the engine makes before a region
+//! ([`asat::Asat::is_due`]), and the call of programs with threads of their own
+//! ([`asat::adjust_threads`]).
 
 use asat::{Asat, Settings};
 use std::hint::black_box;
