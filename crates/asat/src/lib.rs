@@ -5,7 +5,7 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `controller`, `judgement`, `timetable`, `statistics`: arithmetic, without a clock.
-//! 2. `settings`: what may be set.
+//! 2. `settings`, `calls`: what may be set; when a call reads the clock.
 //! 3. `meeting`, `witness`: what measures: the timed barrier, and passive evidence.
 //! 4. `sizer`: the source of team sizes.
 //! 5. `standalone`: the call for programs with threads of their own.
@@ -14,6 +14,7 @@
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod calls;
 mod controller;
 mod judgement;
 mod meeting;

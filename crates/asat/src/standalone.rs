@@ -6,6 +6,7 @@
 //!
 //! Where a manager is followed, its grant is the answer.
 
+use crate::calls::Calls;
 use crate::settings::Settings;
 use crate::sizer::Asat;
 use engine::process::Born;
@@ -19,6 +20,7 @@ use std::sync::atomic::{
 /// What answers in the process in which it was made.
 struct Standalone {
     asat: Asat,
+    calls: Calls,
     born: Born,
 }
 
@@ -50,7 +52,8 @@ pub fn adjust_threads(most: usize, settings: impl FnOnce() -> Settings) -> usize
             None => return 1,
         },
     };
-    if standalone.asat.is_due()
+    if standalone.calls.is_reading_due()
+        && standalone.asat.is_due()
         && let Some(moment) = engine::moment()
     {
         standalone.asat.refresh();
@@ -67,7 +70,8 @@ fn make(settings: Settings) -> Option<&'static Standalone> {
     let asat = Asat::new(settings.of_strangers());
     // Its threads stay; they are not run yet.
     let _team = Team::reserve_available(asat.limit());
-    let fresh = Box::into_raw(Box::new(Standalone { asat, born: Born::now() }));
+    let fresh =
+        Box::into_raw(Box::new(Standalone { asat, calls: Calls::default(), born: Born::now() }));
     // ORDERING: AcqRel - publishes what was made; what another thread made meanwhile is left to the
     // threads that use it.
     STANDALONE.swap(fresh, AcqRel);
