@@ -15,7 +15,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Household;
 
 impl Household {
-    /// Takes over; from here on SIGINT, SIGTERM and SIGHUP make [`run_copies`] and
+    /// Takes over; from here on SIGINT, SIGTERM and SIGHUP make [`run_copies`](super::copies::run_copies) and
     /// [`check_interrupt`] fail.
     pub(crate) fn take_over() -> anyhow::Result<Household> {
         // SAFETY: this option takes one number and touches no memory.

@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 pub(super) struct Count {
     pub(super) passed: u64,
     pub(super) failed: u64,
-    /// Noted in the file of [`skips`]; not among those that passed.
+    /// Noted in the file of [`skips`](crate::skips); not among those that passed.
     pub(super) skipped: u64,
 }
 
