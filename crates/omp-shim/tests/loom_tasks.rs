@@ -257,11 +257,13 @@ fn parent_and_child(completes_as: Option<u32>, asks: fn(&Counts) -> bool) {
     let region = Arc::new(Region::default());
     // SAFETY: - nobody else looks yet.
     unsafe { region.counts.make_room(2) };
-    assert!(region.counts.created(0) && !region.counts.all_complete(2));
+    let mut is_first = false;
+    region.counts.created(0, || is_first = true);
+    assert!(is_first && !region.counts.all_complete(2));
     let other = {
         let region = Arc::clone(&region);
         thread::spawn(move || {
-            region.counts.created(1);
+            region.counts.created(1, || unreachable!("the parent was the first task"));
             region.counts.complete(completes_as, 1);
             // SAFETY: - nobody reads before this is complete.
             unsafe { region.child.with_mut(|child| *child += 1) };

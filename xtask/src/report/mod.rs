@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 
 pub(crate) use self::data::{Chart, Label, Section, Unit, Value};
 pub(crate) use self::look::run as look;
-pub(crate) use self::page::page;
+pub(crate) use self::page::{page, picture};
 use crate::setup::Workspace;
 
 /// What to show.

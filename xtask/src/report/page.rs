@@ -37,6 +37,16 @@ th:first-child, td:first-child { text-align: left; } .bad { color: var(--bad); }
 details > summary { cursor: pointer; color: var(--pale); }
 ";
 
+/// A chart as a file of its own, in the page's colours.
+pub(crate) fn picture(chart: &Chart) -> String {
+    let drawn = draw(chart);
+    let style = format!("<style>{STYLE}</style>");
+    match drawn.find('>') {
+        Some(head) => format!("{}{style}{}", &drawn[..=head], &drawn[head + 1..]),
+        None => drawn,
+    }
+}
+
 /// Makes the page of these records; `changes` against others, when there are some.
 pub(crate) fn page(sections: &[Section], changes: Option<&[Change]>) -> String {
     let title = "NANOS: what was measured";
@@ -204,6 +214,15 @@ mod tests {
             charts: vec![chart],
             missed: vec!["empty: 1.2, bar 1.1".into()],
         }]
+    }
+
+    #[test]
+    fn a_picture_is_a_file_of_its_own_with_its_colours() {
+        let chart = Chart { title: "one".to_owned(), unit: Unit::Ratio, values: Vec::new() };
+        let file = picture(&chart);
+        assert!(file.starts_with("<svg") && file.trim_end().ends_with("</svg>"), "{file}");
+        assert!(file.contains("xmlns=\"http://www.w3.org/2000/svg\""), "{file}");
+        assert!(file.contains("--near: #1f6feb"), "{file}");
     }
 
     #[test]

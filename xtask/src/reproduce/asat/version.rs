@@ -1,0 +1,133 @@
+//! The sizes of the loop, and how the program runs.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// The size of the parallel loop, as the paper names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+pub(super) enum Grain {
+    #[value(name = "10k")]
+    #[serde(rename = "10k")]
+    S,
+    #[value(name = "100k")]
+    #[serde(rename = "100k")]
+    W,
+    #[value(name = "1m")]
+    #[serde(rename = "1m")]
+    A,
+    #[value(name = "4m")]
+    #[serde(rename = "4m")]
+    B,
+}
+
+impl Grain {
+    /// Of the program's command line.
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Grain::S => "S",
+            Grain::W => "W",
+            Grain::A => "A",
+            Grain::B => "B",
+        }
+    }
+}
+
+impl fmt::Display for Grain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Grain::S => "10K",
+            Grain::W => "100K",
+            Grain::A => "1M",
+            Grain::B => "4M",
+        })
+    }
+}
+
+/// How the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Version {
+    /// One thread (the paper's SINGLE).
+    Single,
+    /// A thread for each processor, always (the paper's FTS), on the drop-in library.
+    Fts,
+    /// The published algorithm, whose counts stay after a change.
+    Paper,
+    /// The same with counts that begin anew.
+    Reset,
+    /// What `asat` does by default: passive evidence, many short intervals.
+    Asat,
+    /// What the drop-in library does when nothing is set.
+    Auto,
+    /// The drop-in library under a manager.
+    Managed,
+    /// gcc's libgomp: FTS whose threads spin.
+    Libgomp,
+    /// gcc's libgomp with `OMP_DYNAMIC=true`: teams by the load average.
+    Dynamic,
+}
+
+impl Version {
+    /// As in records.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Version::Single => "SINGLE",
+            Version::Fts => "FTS",
+            Version::Paper => "ASAT paper",
+            Version::Reset => "ASAT reset",
+            Version::Asat => "ASAT",
+            Version::Auto => "auto",
+            Version::Managed => "managed",
+            Version::Libgomp => "libgomp",
+            Version::Dynamic => "libgomp dynamic",
+        }
+    }
+
+    /// The variables that make it, and whether the drop-in library is loaded.
+    pub(super) fn settings(self, interval: f64) -> (Vec<(&'static str, String)>, bool) {
+        let asat = |variant: &str| {
+            vec![
+                ("NANOS_SIZER", "asat".to_owned()),
+                ("ASAT_VARIANT", variant.to_owned()),
+                ("NANOS_CPUMGR", "off".to_owned()),
+            ]
+        };
+        let published = |variant: &str| {
+            let mut all = asat(variant);
+            all.push(("ASAT_EVAL_TIME", format!("{interval}")));
+            all
+        };
+        let alone =
+            |name, value: &str| vec![(name, value.to_owned()), ("NANOS_CPUMGR", "off".to_owned())];
+        match self {
+            Version::Single => (alone("OMP_NUM_THREADS", "1"), true),
+            Version::Fts => (alone("NANOS_SIZER", "fixed"), true),
+            Version::Paper => (published("paper"), true),
+            Version::Reset => (published("reset"), true),
+            Version::Asat => (asat("default"), true),
+            Version::Auto => (alone("NANOS_SIZER", "auto"), true),
+            Version::Managed | Version::Libgomp => (Vec::new(), false),
+            Version::Dynamic => (vec![("OMP_DYNAMIC", "true".to_owned())], false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_differ_by_what_they_set() {
+        let of = |version: Version| version.settings(0.1).0;
+        assert!(of(Version::Paper).contains(&("ASAT_EVAL_TIME", "0.1".to_owned())));
+        assert!(!of(Version::Asat).iter().any(|(name, _)| *name == "ASAT_EVAL_TIME"));
+        let all = [Version::Single, Version::Fts, Version::Paper, Version::Reset, Version::Asat];
+        for (index, one) in all.iter().enumerate() {
+            for other in &all[index + 1..] {
+                assert_ne!(of(*one), of(*other));
+            }
+        }
+    }
+}
