@@ -172,10 +172,23 @@ impl Stage<'_> {
         Ok(manager)
     }
 
-    /// Ends it; counts how often the programs' processors changed, which must be often.
-    fn finish(&mut self, manager: Manager, what: &str) -> anyhow::Result<()> {
-        if let Err(fault) = has_flipped(manager)? {
-            self.faults.push(format!("{what}: {fault}"));
+    /// Has `runs` run programs under a manager that flips with this period, until their processors
+    /// changed often enough. Where others compute, a program may be heard so late that it is done
+    /// before its grants change: then once more.
+    fn until_flipped(
+        &mut self,
+        what: &str,
+        period: &str,
+        mut runs: impl FnMut(&mut Self, &Manager) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        for attempt in 1..=TRIES {
+            let manager = self.manager(period)?;
+            runs(self, &manager)?;
+            match has_flipped(manager)? {
+                Ok(()) => break,
+                Err(fault) if attempt == TRIES => self.faults.push(format!("{what}: {fault}")),
+                Err(fault) => println!("{what}: {fault}; once more"),
+            }
         }
         Ok(())
     }
@@ -228,29 +241,20 @@ impl Stage<'_> {
             subject
                 .check(true, &reference)
                 .with_context(|| format!("{} on one thread", program.name()))?;
-            // Where others compute, a program may be heard so late that it is done before its
-            // grants change.
-            for attempt in 1..=TRIES {
-                let manager = self.manager("20ms")?;
+            self.until_flipped(program.name(), "20ms", |stage, manager| {
                 // A program that ends at once sees no change: it runs until it has seen some.
                 let (mut round, mut ran) = (0, 0.0);
-                while round < self.options.rounds || (ran < LEAST_SECONDS && round < 50) {
+                while round < stage.options.rounds || (ran < LEAST_SECONDS && round < 50) {
                     let mut command = manager.run(&subject.path);
                     command.args(SMALL_WORK);
-                    let finish = self.run_one(command, &[])?;
+                    let finish = stage.run_one(command, &[])?;
                     let took = finish.turnaround.as_secs_f64();
                     (round, ran) = (round + 1, ran + took);
                     let outcome = subject.check(false, &finish).map(|()| format!(", {took:.2} s"));
-                    self.note(program.name(), outcome);
+                    stage.note(program.name(), outcome);
                 }
-                match has_flipped(manager)? {
-                    Ok(()) => break,
-                    Err(fault) if attempt == TRIES => {
-                        self.faults.push(format!("{}: {fault}", program.name()))
-                    }
-                    Err(fault) => println!("{}: {fault}; once more", program.name()),
-                }
-            }
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -342,12 +346,13 @@ impl Stage<'_> {
             ["flags", "locks"].into_iter().filter(|name| self.wanted(name)).collect::<Vec<_>>()
         {
             let program = self.own(name)?;
-            let manager = self.manager("10ms")?;
-            let mut command = manager.run(&program);
-            command.arg(self.options.seconds.to_string());
-            let finish = self.run_one(command, &[])?;
-            self.note(name, is_ok(&finish).map(|_| format!(", {}", finish.errors.trim())));
-            self.finish(manager, name)?;
+            self.until_flipped(name, "10ms", |stage, manager| {
+                let mut command = manager.run(&program);
+                command.arg(stage.options.seconds.to_string());
+                let finish = stage.run_one(command, &[])?;
+                stage.note(name, is_ok(&finish).map(|_| format!(", {}", finish.errors.trim())));
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -356,12 +361,13 @@ impl Stage<'_> {
     fn heirs(&mut self) -> anyhow::Result<()> {
         if self.wanted("heirs") {
             let program = self.own("heirs")?;
-            let manager = self.manager("20ms")?;
-            let mut command = manager.run(&program);
-            command.arg(usable()?.to_string());
-            let finish = self.run_one(command, &[])?;
-            self.note("heirs", is_ok(&finish));
-            self.finish(manager, "heirs")?;
+            self.until_flipped("heirs", "20ms", |stage, manager| {
+                let mut command = manager.run(&program);
+                command.arg(usable()?.to_string());
+                let finish = stage.run_one(command, &[])?;
+                stage.note("heirs", is_ok(&finish));
+                Ok(())
+            })?;
         }
         if self.wanted("copies") {
             let program = self.own("copies")?;

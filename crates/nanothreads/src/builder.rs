@@ -1,6 +1,8 @@
 //! Settings of the engine, as a program makes them before its first region.
 
-use engine::config::{self, Config};
+pub use engine::config::Waiting;
+
+use engine::config::Config;
 use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
 use engine::source;
@@ -43,35 +45,6 @@ pub enum BuildError {
     /// No thread at all.
     #[error("teams of 0 threads: give at least 1, or say nothing and have all processors")]
     NoThreads,
-}
-
-/// How threads wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Waiting {
-    /// Spin while that can pay, then sleep.
-    #[default]
-    Auto,
-    /// As `Auto`, and longer where no manager shares the machine out, as long as no other program
-    /// is seen on the processors: for programs with many serial parts of a millisecond, whose next
-    /// region would pay for a wake-up each.
-    Hot,
-    /// Spin as long as the team has its processors. Between regions a thread still gives its own
-    /// back where a manager says that others want it.
-    Active,
-    /// Sleep at once.
-    Passive,
-}
-
-impl From<Waiting> for config::Waiting {
-    fn from(waiting: Waiting) -> Self {
-        match waiting {
-            Waiting::Auto => Self::Auto,
-            Waiting::Hot => Self::Hot,
-            Waiting::Active => Self::Active,
-            Waiting::Passive => Self::Passive,
-        }
-    }
 }
 
 /// The smallest stack of a worker: what a region with a panic and its backtrace needs.
@@ -166,7 +139,7 @@ impl Builder {
 
     /// How threads wait. Default: [`Waiting::Auto`].
     pub fn waiting(mut self, waiting: Waiting) -> Self {
-        self.config.waiting = waiting.into();
+        self.config.waiting = waiting;
         self
     }
 

@@ -36,8 +36,13 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// benches.
 const PROFILE: &str = "guest";
 /// The crates whose tests run in the guest.
-const PACKAGES: [&str; 4] =
-    ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
+const PACKAGES: [&str; 5] = [
+    "nanothreads",
+    "nanothreads-engine",
+    "nanothreads-arena",
+    "nanothreads-platform",
+    "nanothreads-asat",
+];
 /// The manager, and its tests that run in the guest: real programs under every policy, control
 /// groups, several users, a domain's books, gangs that are out, releases (with how long they take,
 /// compared with a bare chain).
@@ -53,9 +58,12 @@ const SHOWN: &str = "measured: ";
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
 /// Test programs that have nothing to say in a guest, and why.
-const NOT_RUN: [(&str, &str); 2] = [
+const NOT_RUN: [(&str, &str); 5] = [
     ("planted_faults", "it is for sanitizers"),
     ("golden_layout", "it compiles to the same numbers"),
+    ("hog", "an emulated processor is preempted all the time"),
+    ("populations", "it has no threads"),
+    ("transitions", "it has no threads"),
 ];
 /// Modules of test programs that have nothing to say there: they measure processor time, of which
 /// an emulated processor has its own notion.

@@ -2,8 +2,10 @@
 
 /// How threads wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Waiting {
-    /// Spin while that can pay, then sleep (the rules are in [`patience`](crate::waits::patience)).
+    /// Spin while that can pay, then sleep.
+    // The rules are in `waits::patience`.
     #[default]
     Auto,
     /// As `Auto`, and longer where no manager says which program has the machine, as long as no

@@ -258,7 +258,7 @@ fn bind_text(bind: Bind) -> &'static str {
 fn wait_text(waiting: Waiting) -> &'static str {
     match waiting {
         Waiting::Active => "ACTIVE",
-        Waiting::Auto | Waiting::Hot | Waiting::Passive => "PASSIVE",
+        _ => "PASSIVE",
     }
 }
 
