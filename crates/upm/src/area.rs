@@ -60,6 +60,18 @@ pub enum AreaError {
         /// The first address without memory.
         hole: usize,
     },
+    /// It cannot be written, or instructions may be there.
+    #[error(
+        "hot area at {begin:#x} of {length} bytes: the memory at {at:#x} is not plain memory that may be read and written"
+    )]
+    Rights {
+        /// Its address.
+        begin: usize,
+        /// Its bytes.
+        length: usize,
+        /// The first address of the other memory.
+        at: usize,
+    },
 }
 
 /// One area, and the pages that belong to it.

@@ -19,9 +19,13 @@
 //! 5. `statistics`: what was done, and why.
 //! 6. `migrator`: one call of the iterative engine.
 //! 7. `phases`: record, compare, replay, undo, and whether that is worth it.
-//! 8. `gate`, `source`: what counts references, and how its fault handler finds it.
-//! 9. `placement`, `array`: where pages are put at first, and arrays that are placed.
-//! 10. `upm`: all of it together, as a program uses it.
+//! 8. `maps`: what is mapped where, and what of it may be hot.
+//! 9. `gate`, `source`: what counts references, and how its fault handler finds it.
+//! 10. `placement`, `array`: where pages are put at first, and arrays that are placed.
+//! 11. `upm`: all of it together, as a program uses it.
+//! 12. `settings`, `machine`: what the environment says, and the machine that it speaks of.
+//! 13. `library`, `pilot`: the paper's calls for programs in C and Fortran; the engine for programs
+//!     that do not know of it.
 //!
 //! # Papers
 //! P4 "Is Data Distribution Necessary in OpenMP?" (UPMlib). `mover` and `migrator` say where the
@@ -43,10 +47,17 @@ pub mod counters;
 pub mod criterion;
 pub mod gate;
 pub mod history;
+#[cfg(not(loom))]
+pub mod library;
+pub mod machine;
+pub mod maps;
 pub mod migrator;
 pub mod mover;
 pub mod phases;
+#[cfg(not(loom))]
+pub mod pilot;
 pub mod placement;
+pub mod settings;
 pub mod source;
 pub mod statistics;
 pub mod topology;
@@ -56,10 +67,16 @@ pub use area::{AreaError, AreaId, Areas};
 pub use array::{HotArray, Plain};
 pub use counters::Counters;
 pub use criterion::{Criterion, Judge, Stay, Verdict};
+#[cfg(not(loom))]
+pub use library::Library;
+pub use machine::Machine;
 pub use migrator::{Migrator, Parameters};
 pub use mover::{Home, KernelMover, Mover, Outcome, Refusal};
 pub use phases::{GainTest, Phases};
+#[cfg(not(loom))]
+pub use pilot::Pilot;
 pub use placement::Placement;
+pub use settings::Settings;
 pub use source::{CounterSource, NoSource, ScriptedSource};
 pub use statistics::{Call, Decision, Off, Statistics};
 pub use topology::{KernelTopology, Node, TableTopology, Topology, TopologyError};

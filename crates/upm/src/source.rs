@@ -99,6 +99,17 @@ pub trait CounterSource {
     /// A good moment to look: between chunks of a loop, on any thread. Cheap.
     fn tick(&self) {}
 
+    /// Nothing faults until [`CounterSource::resume`], within a recorded iteration.
+    fn pause(&self) {}
+
+    /// See [`CounterSource::pause`].
+    fn resume(&self) {}
+
+    /// Whether it found that the areas' memory is another one than when it was attached.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// All references since `attach`, into `out`.
     fn snapshot(&mut self, out: &mut Counters);
 

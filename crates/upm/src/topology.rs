@@ -73,6 +73,12 @@ pub trait Topology {
     /// all pairs.
     fn distance(&self, from: Node, to: Node) -> Option<u32>;
 
+    /// The node of each processor, by the processor's number, where that is not what the system
+    /// says; else none.
+    fn processors(&self) -> &[Node] {
+        &[]
+    }
+
     /// The node with the operating system's number.
     fn node(&self, number: u32) -> Option<Node> {
         (0..self.nodes()).map(Node::at).find(|node| self.number(*node) == number)
@@ -100,6 +106,8 @@ pub struct TableTopology {
     memory: u64,
     /// Row after row; empty: unknown.
     distances: Vec<u32>,
+    /// Of each processor; empty: as the system says.
+    processors: Vec<Node>,
 }
 
 impl TableTopology {
@@ -122,6 +130,14 @@ impl TableTopology {
         if self.memory == 0 { Err(TopologyError::NoMemory) } else { Ok(self) }
     }
 
+    /// The same with the node of each processor, by its number, whatever the system says: for a
+    /// machine that is pretended.
+    #[must_use]
+    pub fn with_processors(mut self, nodes: Vec<Node>) -> Self {
+        self.processors = nodes;
+        self
+    }
+
     fn build(
         numbers: Vec<u32>,
         distances: Vec<u32>,
@@ -140,7 +156,7 @@ impl TableTopology {
         if memory == 0 {
             return Err(TopologyError::NoMemory);
         }
-        Ok(Self { numbers, memory, distances })
+        Ok(Self { numbers, memory, distances, processors: Vec::new() })
     }
 }
 
@@ -160,6 +176,10 @@ impl Topology for TableTopology {
     fn distance(&self, from: Node, to: Node) -> Option<u32> {
         self.distances.get(from.index() * self.nodes() + to.index()).copied()
     }
+
+    fn processors(&self) -> &[Node] {
+        &self.processors
+    }
 }
 
 /// The machine's topology, as it was when it was read.
@@ -173,6 +193,11 @@ impl KernelTopology {
     /// A file of `/sys` is garbage, or there are too many nodes.
     pub fn read() -> Result<Self, TopologyError> {
         Self::read_from(Path::new("/sys/devices/system"))
+    }
+
+    /// What was read, as a table.
+    pub fn into_table(self) -> TableTopology {
+        self.0
     }
 
     /// Reads a tree of the form of `/sys/devices/system`.

@@ -40,7 +40,7 @@ const HUGE: usize = 2 << 20;
 /// Page migration for one program.
 pub struct Upm<'m, T = KernelTopology, M = KernelMover<KernelTopology>> {
     migrator: Migrator<T, M>,
-    source: Box<dyn CounterSource + 'm>,
+    source: Box<dyn CounterSource + Send + 'm>,
     phases: Phases,
     counters: Counters,
     /// The counters when the last call of the engine used them.
@@ -72,7 +72,7 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     pub fn with(
         topology: T,
         mover: M,
-        source: Box<dyn CounterSource + 'm>,
+        source: Box<dyn CounterSource + Send + 'm>,
         parameters: Parameters,
     ) -> Self {
         let page = numa::page_bytes();
@@ -136,6 +136,10 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
             for mapping in mappings {
                 if mapping.addresses.start > hole {
                     break;
+                }
+                if !mapping.is_writable || mapping.is_executable {
+                    let at = mapping.addresses.start.max(begin);
+                    return Err(AreaError::Rights { begin, length, at });
                 }
                 hole = mapping.addresses.end;
             }
@@ -219,6 +223,37 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
         self.source.tick();
     }
 
+    /// Another source counts from now on: the numbers so far are left, and the next iteration's
+    /// are the first.
+    pub fn set_source(&mut self, source: Box<dyn CounterSource + Send + 'm>) {
+        self.stop();
+        let criterion = if source.caps().is_exact { Criterion::EXACT } else { Criterion::SAMPLED };
+        self.migrator.set_criterion(criterion);
+        self.migrator.statistics.source = Some(source.name());
+        self.source = source;
+        self.is_attached = false;
+    }
+
+    /// Nothing faults until [`Upm::resume`]; the recorded iteration goes on. For the parts of it in
+    /// which the program may do what counting forbids: system calls on its arrays.
+    pub fn pause(&self) {
+        if self.is_recording {
+            self.source.pause();
+        }
+    }
+
+    /// See [`Upm::pause`].
+    pub fn resume(&self) {
+        if self.is_recording {
+            self.source.resume();
+        }
+    }
+
+    /// Whether the areas are not what they were when counting began: the program has unmapped one.
+    pub fn is_lost(&self) -> bool {
+        self.source.is_lost()
+    }
+
     /// Ends counting. No access faults afterwards.
     pub fn stop(&mut self) {
         if self.is_recording {
@@ -232,7 +267,13 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     /// do the counters of a page that has too few to decide.
     pub fn migrate_memory(&mut self) -> usize {
         self.stop();
-        if !self.migrator.is_on() || !self.is_attached || !self.source.is_enough() {
+        if self.source.is_enough() { self.migrate_now() } else { 0 }
+    }
+
+    /// The same with what was counted, however little that is.
+    pub fn migrate_now(&mut self) -> usize {
+        self.stop();
+        if !self.migrator.is_on() || !self.is_attached {
             return 0;
         }
         self.source.snapshot(&mut self.counters);
@@ -276,6 +317,11 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
         self.is_attached = false;
     }
 
+    /// Whether references are counted now.
+    pub fn is_recording(&self) -> bool {
+        self.is_recording
+    }
+
     /// Whether the next iteration is recorded.
     pub fn is_on(&self) -> bool {
         self.migrator.is_on()
@@ -290,6 +336,13 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     /// What was done, and why.
     pub fn statistics(&self) -> &Statistics {
         self.migrator.statistics()
+    }
+
+    /// Its statistics follow those of an engine that was there before.
+    pub(crate) fn go_on_from(&mut self, before: Self) {
+        let (own, before) = (&mut self.migrator.statistics, before.migrator.statistics);
+        own.calls = before.calls;
+        own.rearmed = before.rearmed + 1;
     }
 
     /// The phases' plans.

@@ -37,7 +37,11 @@ struct Book {
     areas: Areas,
     /// The operating system's number of each node.
     numbers: Vec<u32>,
+    /// The node of each processor, where that is not what the system says.
+    processors: Vec<Node>,
     counts: Vec<AtomicU64>,
+    /// From the first area's begin to the last one's end.
+    hull: Range<usize>,
 }
 
 /// What workers tell of their chunks.
@@ -51,36 +55,36 @@ impl Ledger {
     /// Iterations of a loop ran on a node (the operating system's number).
     pub fn ran(&self, node: u32, pattern: &Pattern, iterations: Range<usize>) {
         let Some(book) = self.open_book() else { return };
-        let Some(node) = book.node(node) else { return };
-        let address = |iteration: usize| {
-            iteration.checked_mul(pattern.stride).and_then(|far| far.checked_add(pattern.base))
-        };
-        let times = u64::from(pattern.times);
-        if pattern.stride <= pattern.bytes {
-            let (Some(begin), Some(last)) =
-                (address(iterations.start), iterations.end.checked_sub(1).and_then(address))
-            else {
-                return;
-            };
-            if !iterations.is_empty() {
-                book.count(node, begin..last.saturating_add(pattern.bytes), times);
-            }
-        } else {
-            for begin in iterations.filter_map(address) {
-                book.count(node, begin..begin.saturating_add(pattern.bytes), times);
-            }
+        if let Some(node) = book.node(node) {
+            book.ran(node, pattern, iterations);
+        }
+    }
+
+    /// Iterations of a loop ran on the calling thread.
+    pub fn ran_here(&self, pattern: &Pattern, iterations: Range<usize>) {
+        let Some(book) = self.open_book() else { return };
+        if let Some(node) = book.here() {
+            book.ran(node, pattern, iterations);
         }
     }
 
     /// Bytes were touched once from a node (the operating system's number).
     pub fn touched(&self, node: u32, bytes: Range<usize>) {
-        if let Some(book) = self.open_book()
-            && let Some(node) = book.node(node)
-        {
+        let Some(book) = self.open_book() else { return };
+        if let Some(node) = book.node(node) {
             book.count(node, bytes, 1);
         }
     }
 
+    /// The calling thread touched bytes once.
+    pub fn touched_here(&self, bytes: Range<usize>) {
+        let Some(book) = self.open_book() else { return };
+        if let Some(node) = book.here() {
+            book.count(node, bytes, 1);
+        }
+    }
+
+    #[inline]
     fn open_book(&self) -> Option<Arc<Book>> {
         // ORDERING: Relaxed - only says whether it is worth taking the lock.
         if !self.is_open.load(Relaxed) {
@@ -95,9 +99,44 @@ impl Book {
         self.numbers.iter().position(|known| *known == number).map(Node::at)
     }
 
+    /// Where the calling thread runs.
+    fn here(&self) -> Option<Node> {
+        if self.processors.is_empty() {
+            return self.node(platform::numa::current_node());
+        }
+        let processor = usize::try_from(platform::affinity::current_cpu().0).ok()?;
+        self.processors.get(processor).copied()
+    }
+
+    fn ran(&self, node: Node, pattern: &Pattern, iterations: Range<usize>) {
+        let address = |iteration: usize| {
+            iteration.checked_mul(pattern.stride).and_then(|far| far.checked_add(pattern.base))
+        };
+        let times = u64::from(pattern.times);
+        if pattern.stride <= pattern.bytes {
+            let (Some(begin), Some(last)) =
+                (address(iterations.start), iterations.end.checked_sub(1).and_then(address))
+            else {
+                return;
+            };
+            if !iterations.is_empty() {
+                self.count(node, begin..last.saturating_add(pattern.bytes), times);
+            }
+        } else {
+            // What lies outside all areas is not gone through.
+            let to = |address: usize| address.saturating_sub(pattern.base) / pattern.stride;
+            let first = to(self.hull.start.saturating_sub(pattern.bytes)).max(iterations.start);
+            let last = to(self.hull.end).saturating_add(1).min(iterations.end);
+            for begin in (first..last).map_while(address) {
+                self.count(node, begin..begin.saturating_add(pattern.bytes), times);
+            }
+        }
+    }
+
     fn count(&self, node: Node, bytes: Range<usize>, times: u64) {
         let page = self.areas.page_bytes();
-        let mut begin = bytes.start;
+        let mut begin = bytes.start.max(self.hull.start);
+        let bytes = begin..bytes.end.min(self.hull.end);
         while begin < bytes.end {
             let end = (begin / page + 1).saturating_mul(page).min(bytes.end);
             if let Some(index) = self.areas.page_at(begin) {
@@ -124,6 +163,11 @@ impl LoopSchedule {
         Self::default()
     }
 
+    /// One that reads this ledger.
+    pub fn with_ledger(ledger: Arc<Ledger>) -> Self {
+        Self { ledger, book: None }
+    }
+
     /// The ledger, for the workers.
     pub fn ledger(&self) -> Arc<Ledger> {
         self.ledger.clone()
@@ -148,7 +192,12 @@ impl CounterSource for LoopSchedule {
         let nodes = topology.nodes();
         let numbers = (0..nodes).map(|node| topology.number(Node::at(node))).collect();
         let counts = (0..areas.pages() * nodes).map(|_| AtomicU64::new(0)).collect();
-        self.book = Some(Arc::new(Book { areas: areas.clone(), numbers, counts }));
+        let processors = topology.processors().to_vec();
+        let all = || areas.spans().iter().map(crate::area::Span::outer);
+        let begin = all().map(|outer| outer.start).min().unwrap_or(0);
+        let hull = begin..all().map(|outer| outer.end).max().unwrap_or(begin);
+        let areas = areas.clone();
+        self.book = Some(Arc::new(Book { areas, numbers, processors, counts, hull }));
         self.publish();
         Ok(())
     }
@@ -203,6 +252,9 @@ mod tests {
         let column = Pattern { base: 0x10_000, stride: 4096, bytes: 8, times: 3 };
         ledger.ran(0, &column, 1..9);
         ledger.touched(7, 0x10_000..0x11_000);
+        // Far outside: nothing, at once.
+        ledger.ran(0, &Pattern { base: 0x20_000, ..column }, 0..usize::MAX);
+        ledger.touched(0, 0x14_000..usize::MAX);
         ledger.ran(0, &dense, 5..5);
         source.stop();
         ledger.ran(1, &dense, 0..512);

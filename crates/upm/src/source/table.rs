@@ -21,6 +21,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 
 use crate::gate::Gate;
+use crate::maps;
 use platform::SysResult;
 use platform::numa::{self, Access, Advice};
 use platform::page_fault::{self, Fault};
@@ -67,6 +68,8 @@ pub(super) struct Table {
     pub(super) nodes: usize,
     /// The node of each number of the operating system; 255: none.
     pub(super) node_of: Vec<u8>,
+    /// The node of each processor, where that is not what the system says.
+    pub(super) processors: Vec<crate::topology::Node>,
     /// For each page and node.
     pub(super) pages: Vec<AtomicU32>,
     /// For each granule and node.
@@ -96,6 +99,17 @@ impl Table {
         span.page + ((address - span.addresses.start) >> self.page_shift)
     }
 
+    /// The node of the calling thread.
+    fn here(&self) -> usize {
+        let place = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        if self.processors.is_empty() {
+            let number = place(numa::current_node());
+            return self.node_of.get(number).copied().unwrap_or(u8::MAX).into();
+        }
+        let number = place(platform::affinity::current_cpu().0);
+        self.processors.get(number).map_or(usize::MAX, |node| node.index())
+    }
+
     fn span_at(&self, address: usize) -> Option<&ArmedSpan> {
         self.spans.iter().find(|span| span.addresses.contains(&address))
     }
@@ -110,8 +124,7 @@ impl Table {
         // join, or a little too few of.
         self.faults.fetch_add(1, Relaxed);
         let granule = self.granule_at(span, address);
-        let number = usize::try_from(numa::current_node()).unwrap_or(usize::MAX);
-        let node = usize::from(self.node_of.get(number).copied().unwrap_or(u8::MAX));
+        let node = self.here();
         let page = address >> self.page_shift << self.page_shift;
         let range = if self.is_fine[granule].load(Relaxed) {
             if node < self.nodes {
@@ -299,6 +312,22 @@ impl Table {
         Ok(())
     }
 
+    /// Whether the spans are still mapped as plain memory, or armed.
+    pub(super) fn is_intact(&self) -> bool {
+        let Ok(maps) = maps::read() else { return false };
+        self.spans.iter().all(|span| {
+            let mut end = span.addresses.start;
+            for line in maps::within(&maps, &span.addresses) {
+                let is_plain = line.is_plain() || line.is_inaccessible();
+                if line.addresses.start > end || !is_plain {
+                    break;
+                }
+                end = line.addresses.end;
+            }
+            end >= span.addresses.end
+        })
+    }
+
     /// No access to the spans faults any more.
     pub(super) fn disarm(&self) {
         for ArmedSpan { addresses, .. } in &self.spans {
@@ -307,7 +336,10 @@ impl Table {
                     // SAFETY: - pages of an attached area, which may be read and written
                     // (`attach`).
                     let done = unsafe { numa::protect(addresses.clone(), Access::ReadWrite) };
-                    debug_assert_eq!(done, Ok(()), "a whole area takes no new mapping");
+                    // A part of it is not mapped any more: the rest, piece by piece.
+                    if done.is_err() {
+                        open_pieces(addresses);
+                    }
                 }
                 Means::Userfault(userfault) => {
                     // Fails where it is not watched: in a forked child, and the second time.
@@ -316,6 +348,20 @@ impl Table {
                     let _mapped = numa::advise(addresses.clone(), Advice::PopulateRead);
                 }
             }
+        }
+    }
+}
+
+/// Opens what is armed of an area that is not whole any more.
+#[cold]
+fn open_pieces(addresses: &Range<usize>) {
+    for line in maps::within(&maps::read().unwrap_or_default(), addresses) {
+        if line.is_inaccessible() {
+            let piece =
+                line.addresses.start.max(addresses.start)..line.addresses.end.min(addresses.end);
+            // SAFETY: - pages of an attached area, which this table made inaccessible. What cannot
+            // be opened is gone by now.
+            let _open = unsafe { numa::protect(piece, Access::ReadWrite) };
         }
     }
 }

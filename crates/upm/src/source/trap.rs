@@ -13,6 +13,11 @@
 //! 3. [`CounterSource::stop`] disarms, so that afterwards no access faults. A fault that is on its
 //!    way then finds the page accessible.
 //!
+//! # Pauses
+//! Within a recorded iteration nothing is armed from [`CounterSource::pause`] to
+//! [`CounterSource::resume`]. The time to the next window stands still meanwhile, so that windows
+//! begin at random times of what is recorded, and not at its resumption.
+//!
 //! # Means
 //! Rights work on any memory ([`TrapSource::new`]). [`TrapSource::by_userfault`] unmaps pages of
 //! shared memory instead: no mapping is divided, and no fault takes the lock of all mappings. It
@@ -33,12 +38,13 @@
 //! A child inherits armed memory and the handler, which opens what the child touches. Its copy of
 //! the source arms nothing, and its `stop` opens all.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use platform::lock::Mutex;
@@ -71,11 +77,20 @@ pub struct TrapParameters {
     pub enough: u64,
     /// Where the random times begin.
     pub seed: u64,
+    /// Looks before each window whether the areas are still there, for programs that did not
+    /// promise it. Costs as much as to read `/proc/self/maps`.
+    pub verifies: bool,
 }
 
 impl Default for TrapParameters {
     fn default() -> Self {
-        Self { interval: 1_000_000, windows: 256, enough: 12, seed: 0x9e37_79b9_7f4a_7c15 }
+        Self {
+            interval: 1_000_000,
+            windows: 256,
+            enough: 12,
+            seed: 0x9e37_79b9_7f4a_7c15,
+            verifies: false,
+        }
     }
 }
 
@@ -97,6 +112,14 @@ struct Sampling {
     fine: usize,
     /// Arming failed: it is not tried again.
     is_broken: bool,
+    /// An area is not what it was.
+    is_lost: bool,
+    /// Some accesses may fault.
+    is_armed: bool,
+    /// What was left to the next window when the pause began.
+    pause: Option<u64>,
+    /// Begins the windows.
+    ticker: Option<Thread>,
 }
 
 /// See the module head.
@@ -126,7 +149,8 @@ impl Shared {
         let table = self.placed.table();
         // ORDERING: Relaxed - both are written under the lock.
         let windows = self.windows.load(Relaxed);
-        let is_over = windows >= parameters.windows || sampling.is_broken;
+        let is_over =
+            windows >= parameters.windows || sampling.is_broken || sampling.pause.is_some();
         if is_over || !table.is_running.load(Relaxed) {
             self.due.store(u64::MAX, Relaxed);
             return;
@@ -135,9 +159,15 @@ impl Shared {
             // ORDERING: Relaxed - a number.
             self.divided.store(windows, Relaxed);
         }
+        if parameters.verifies && !table.is_intact() {
+            table.disarm();
+            (sampling.is_broken, sampling.is_lost) = (true, true);
+            return;
+        }
+        sampling.is_armed = true;
         if table.arm().is_err() {
             table.disarm();
-            sampling.is_broken = true;
+            (sampling.is_broken, sampling.is_armed) = (true, false);
         }
         // ORDERING: Relaxed - a number.
         self.windows.store(windows + 1, Relaxed);
@@ -146,17 +176,57 @@ impl Shared {
 
     /// A random time from now: between nothing and twice the mean.
     fn set_due(&self, sampling: &mut Sampling, interval: u64) {
+        let wait = sampling.wait(interval);
+        // ORDERING: Relaxed - see `look`.
+        self.due.store(platform::clock::monotonic_ns().saturating_add(wait), Relaxed);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Sampling> {
+        self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn pause(&self, interval: u64) {
+        let mut sampling = self.lock();
+        if sampling.pause.is_some() {
+            return;
+        }
+        if sampling.is_armed {
+            self.placed.table().disarm();
+            sampling.is_armed = false;
+        }
+        // ORDERING: Relaxed - see `look`; written under its lock.
+        let due = self.due.swap(u64::MAX, Relaxed);
+        let left = due.saturating_sub(platform::clock::monotonic_ns());
+        // A window that is overdue would begin right at the resumption.
+        sampling.pause = Some(if left == 0 { sampling.wait(interval) } else { left });
+    }
+
+    fn resume(&self) {
+        let mut sampling = self.lock();
+        let Some(left) = sampling.pause.take() else { return };
+        // ORDERING: Relaxed - see `look`.
+        self.due.store(platform::clock::monotonic_ns().saturating_add(left), Relaxed);
+        if let Some(ticker) = &sampling.ticker {
+            ticker.unpark();
+        }
+    }
+}
+
+impl Sampling {
+    /// A random time: between nothing and twice the mean.
+    fn wait(&mut self, interval: u64) -> u64 {
+        let sampling = self;
         // xorshift64*: the times need no better.
         sampling.random ^= sampling.random >> 12;
         sampling.random ^= sampling.random << 25;
         sampling.random ^= sampling.random >> 27;
         let random = sampling.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
         let wait = (u128::from(interval) * 2 * u128::from(random)) >> 32;
-        let wait = u64::try_from(wait).unwrap_or(interval);
-        // ORDERING: Relaxed - see `look`.
-        self.due.store(platform::clock::monotonic_ns().saturating_add(wait), Relaxed);
+        u64::try_from(wait).unwrap_or(interval)
     }
+}
 
+impl Shared {
     /// Divides granules whose majority is not clear; true when there was one.
     fn divide(&self, sampling: &mut Sampling) -> bool {
         let table = self.placed.table();
@@ -239,6 +309,12 @@ impl TrapSource {
         self.shared.as_ref().map_or(0, count)
     }
 
+    /// While it records in this process.
+    fn recording(&self) -> Option<&Arc<Shared>> {
+        let is_own = self.is_running && std::process::id() == self.process;
+        self.shared.as_ref().filter(|_| is_own)
+    }
+
     fn table(areas: &Areas, topology: &dyn Topology, means: Means) -> Table {
         let page_shift = areas.page_bytes().trailing_zeros();
         let armed = areas.spans().iter().map(crate::area::Span::inner);
@@ -267,6 +343,7 @@ impl TrapSource {
             granule_shift,
             nodes,
             node_of: table::node_table(topology),
+            processors: topology.processors().to_vec(),
             pages: (0..areas.pages() * nodes).map(|_| 0.into()).collect(),
             granules: (0..granules * nodes).map(|_| 0.into()).collect(),
             is_fine: (0..granules).map(|_| false.into()).collect(),
@@ -324,7 +401,15 @@ impl CounterSource for TrapSource {
         self.base.clear();
         let placed = Placed::enter(Self::table(areas, topology, means));
         let placed = placed.ok_or(SourceError::TooMany(PLACES))?;
-        let sampling = Sampling { random: self.parameters.seed | 1, fine: 0, is_broken: false };
+        let sampling = Sampling {
+            random: self.parameters.seed | 1,
+            fine: 0,
+            is_broken: false,
+            is_lost: false,
+            is_armed: false,
+            pause: None,
+            ticker: None,
+        };
         self.shared = Some(Arc::new(Shared {
             placed,
             lock: Mutex::new(sampling),
@@ -352,8 +437,8 @@ impl CounterSource for TrapSource {
             return Err(error.into());
         }
         {
-            let mut sampling =
-                shared.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut sampling = shared.lock();
+            sampling.pause = None;
             let per_granule = 1usize << (table.granule_shift - table.page_shift);
             if scope == Scope::Phases && table.is_fine.len() * per_granule <= MOST_GRANULES {
                 // ORDERING: Relaxed - nothing is armed.
@@ -367,7 +452,7 @@ impl CounterSource for TrapSource {
             shared.set_due(&mut sampling, self.parameters.interval);
         }
         let (parameters, ticks) = (self.parameters, shared.clone());
-        let ticker = std::thread::Builder::new().name("nanos-upm".into()).spawn(move || {
+        let tick = move || {
             // ORDERING: Acquire - pairs with the Release in `stop`; the lock decides the rest.
             while !ticks.stops.load(Acquire) {
                 ticks.look(&parameters);
@@ -376,12 +461,12 @@ impl CounterSource for TrapSource {
                 let wait = ticks.due.load(Relaxed).saturating_sub(now);
                 std::thread::park_timeout(Duration::from_nanos(wait.min(1_000_000_000)));
             }
+        };
+        // Without a thread windows begin at ticks only.
+        self.ticker = without_signals(|| {
+            std::thread::Builder::new().name("nanos-upm".into()).spawn(tick).ok()
         });
-        match ticker {
-            Ok(ticker) => self.ticker = Some(ticker),
-            // Without a thread windows begin at ticks only.
-            Err(_) => self.ticker = None,
-        }
+        shared.lock().ticker = self.ticker.as_ref().map(|ticker| ticker.thread().clone());
         self.is_running = true;
         Ok(())
     }
@@ -390,6 +475,22 @@ impl CounterSource for TrapSource {
         if let Some(shared) = self.shared.as_ref().filter(|_| self.is_running) {
             shared.look(&self.parameters);
         }
+    }
+
+    fn pause(&self) {
+        if let Some(shared) = self.recording() {
+            shared.pause(self.parameters.interval);
+        }
+    }
+
+    fn resume(&self) {
+        if let Some(shared) = self.recording() {
+            shared.resume();
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.lock().is_lost)
     }
 
     fn snapshot(&mut self, out: &mut Counters) {
@@ -443,8 +544,9 @@ impl CounterSource for TrapSource {
             return;
         }
         {
-            let _sampling = shared.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut sampling = shared.lock();
             table.disarm();
+            (sampling.is_armed, sampling.pause) = (false, None);
             // ORDERING: Release - pairs with the Acquire in `Table::resolve`: a handler that sees
             // it finds the pages accessible.
             table.is_running.store(false, Release);
@@ -457,6 +559,23 @@ impl CounterSource for TrapSource {
             let _ended = ticker.join();
         }
     }
+}
+
+/// What is started meanwhile has every signal blocked: the program's signals are for the program's
+/// threads.
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: - places for two sets, written before they are read.
+    let is_blocked = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
+    };
+    let started = start();
+    if is_blocked {
+        // SAFETY: - written above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    }
+    started
 }
 
 impl Drop for TrapSource {

@@ -1,0 +1,216 @@
+//! What is mapped where in this process, and which of it may be a program's hot arrays: for programs
+//! that do not name them.
+//!
+//! # Rule
+//! The paper takes shared arrays that are both read and written in parallel loops. At run time an
+//! array is seen as the mapping that it is in. Hot are those that may be read and written, are
+//! private, hold no code, and have a number of pages at least: the program's own static data, and
+//! anonymous memory, as `malloc` takes it from the system for large arrays. Left out are
+//! - stacks of threads: memory above an inaccessible piece, which guards it. The kernel ends a
+//!   program whose signal it cannot put on a stack;
+//! - the heap and those of threads, where the C library and the program keep what system calls use;
+//! - static data of libraries, and mappings of files;
+//! - each mapping that holds something of the library's own: its fault handler uses that.
+//!
+//! So a library that is linked into the program leaves the program's static data out, of which its
+//! own is a part.
+
+use std::ops::Range;
+
+/// The most areas; the largest ones.
+const MOST: usize = 64;
+/// What heaps of threads are aligned to, with glibc.
+const THREAD_HEAP: usize = 64 << 20;
+
+/// A line of `/proc/self/maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its addresses.
+    pub addresses: Range<usize>,
+    rights: [u8; 4],
+    /// A file's path, or a name of the kernel's in brackets; empty: anonymous.
+    name: String,
+}
+
+/// What an area is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Static data of the program.
+    Static,
+    /// Anonymous memory.
+    Anonymous,
+}
+
+/// Memory that may be hot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its addresses.
+    pub addresses: Range<usize>,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Line {
+    /// It may be read and written, is no code, and no other process has it.
+    pub fn is_plain(&self) -> bool {
+        self.rights == *b"rw-p"
+    }
+
+    /// Any access faults.
+    pub fn is_inaccessible(&self) -> bool {
+        self.rights == *b"---p"
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.splitn(6, ' ');
+        let (begin, end) = words.next()?.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let addresses = number(begin)?..number(end)?;
+        let rights = words.next()?.as_bytes().try_into().ok()?;
+        let name = words.nth(3).unwrap_or("").trim_start().to_owned();
+        Some(Self { addresses, rights, name })
+    }
+}
+
+/// The lines of a text of the form of `/proc/self/maps`; what is no such line is left out.
+pub fn parse(text: &str) -> Vec<Line> {
+    text.lines().filter_map(Line::parse).collect()
+}
+
+/// This process's.
+///
+/// # Errors
+/// `/proc` is not there.
+pub fn read() -> std::io::Result<Vec<Line>> {
+    Ok(parse(&platform::file::text("/proc/self/maps")?))
+}
+
+/// Those that touch these addresses.
+pub fn within<'a>(lines: &'a [Line], addresses: &Range<usize>) -> impl Iterator<Item = &'a Line> {
+    let addresses = addresses.clone();
+    lines.iter().filter(move |line| {
+        line.addresses.start < addresses.end && addresses.start < line.addresses.end
+    })
+}
+
+/// What may be hot among all mappings, ascending: at least `smallest` bytes each, and none that
+/// holds one of the addresses `own`. `program` is an address in the program's file, `own_code` one
+/// in the library's.
+pub fn candidates(
+    lines: &[Line],
+    (program, own_code): (usize, usize),
+    own: &[usize],
+    smallest: usize,
+) -> Vec<Found> {
+    let path = lines
+        .iter()
+        .find(|line| line.addresses.contains(&program))
+        .map_or("", |line| line.name.as_str());
+    let mut found: Vec<Found> = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| &lines[before]);
+        let before = before.filter(|before| before.addresses.end == line.addresses.start);
+        let after = lines.get(index + 1);
+        let after = after.filter(|after| after.addresses.start == line.addresses.end);
+        let is_of_program = |line: &Line| !path.is_empty() && line.name == path;
+        let kind = if is_of_program(line) || is_end_of_static(line, before, is_of_program) {
+            Kind::Static
+        } else {
+            Kind::Anonymous
+        };
+        let is_stack = before.is_some_and(Line::is_inaccessible);
+        let is_of_library = before.is_some_and(|before| before.name.starts_with('/'));
+        let is_thread_heap = line.addresses.start.is_multiple_of(THREAD_HEAP)
+            && after.is_some_and(Line::is_inaccessible);
+        let is_array = match kind {
+            Kind::Static => true,
+            Kind::Anonymous => {
+                line.name.is_empty() && !is_stack && !is_of_library && !is_thread_heap
+            }
+        };
+        let is_own = own.iter().any(|address| line.addresses.contains(address));
+        if line.is_plain() && is_array && !is_own {
+            let addresses = line.addresses.clone();
+            match found.last_mut() {
+                // Data and its zeroed part.
+                Some(last)
+                    if kind == Kind::Static
+                        && last.kind == kind
+                        && last.addresses.end == addresses.start =>
+                {
+                    last.addresses.end = addresses.end;
+                }
+                _ => found.push(Found { addresses, kind }),
+            }
+        }
+    }
+    // The library is a part of the program: it has its data there, too.
+    let is_program = |line: &Line| line.name == path && line.addresses.contains(&own_code);
+    if !path.is_empty() && lines.iter().any(is_program) {
+        found.retain(|found| found.kind != Kind::Static);
+    }
+    found.retain(|found| found.addresses.len() >= smallest);
+    if found.len() > MOST {
+        found.sort_by_key(|found| std::cmp::Reverse(found.addresses.len()));
+        found.truncate(MOST);
+        found.sort_by_key(|found| found.addresses.start);
+    }
+    found
+}
+
+/// The zeroed part of the program's static data is anonymous, and follows the rest.
+fn is_end_of_static(
+    line: &Line,
+    before: Option<&Line>,
+    is_of_program: impl Fn(&Line) -> bool,
+) -> bool {
+    line.name.is_empty() && before.is_some_and(|before| before.is_plain() && is_of_program(before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+00400000-00401000 r--p 00000000 08:01 42                         /home/a/pro gram
+00401000-00402000 r-xp 00001000 08:01 42                         /home/a/pro gram
+00403000-00404000 rw-p 00003000 08:01 42                         /home/a/pro gram
+00404000-00904000 rw-p 00000000 00:00 0
+01000000-01900000 rw-p 00000000 00:00 0                          [heap]
+7f0000000000-7f0003000000 rw-p 00000000 00:00 0
+7f0003000000-7f0004000000 ---p 00000000 00:00 0
+7f0010000000-7f0010001000 ---p 00000000 00:00 0
+7f0010001000-7f0010801000 rw-p 00000000 00:00 0
+7f0020000000-7f0021000000 rw-p 00000000 00:00 0
+7f0022000000-7f0022200000 rw-s 00000000 00:01 7                  /dev/shm/x
+7f0023000000-7f0023001000 rw-p 00003000 08:01 43                 /lib/libc.so.6
+7f0023001000-7f0023401000 rw-p 00000000 00:00 0
+7f0024000000-7f0024001000 rw-p 00000000 00:00 0
+7ffc00000000-7ffc00400000 rw-p 00000000 00:00 0                  [stack]
+";
+
+    #[test]
+    fn static_data_of_the_program_and_large_anonymous_memory_may_be_hot_and_nothing_else() {
+        let lines = parse(MAPS);
+        let found = |own: &[usize], smallest| candidates(&lines, (0x40_0123, 5), own, smallest);
+        let data = Found { addresses: 0x40_3000..0x90_4000, kind: Kind::Static };
+        let array = Found { addresses: 0x7f00_2000_0000..0x7f00_2100_0000, kind: Kind::Anonymous };
+        assert_eq!(found(&[], 1 << 18), [data.clone(), array.clone()]);
+        assert_eq!(found(&[0x7f00_2000_1000], 1 << 18), [data]);
+        assert_eq!(found(&[0x40_4000, 1], 1 << 23), [array]);
+        assert_eq!(found(&[], 1).len(), 3, "a page, too");
+        let linked = candidates(&lines, (0x40_0123, 0x40_1010), &[], 1 << 18);
+        assert_eq!(linked.len(), 1, "the library is in the program: {linked:x?}");
+    }
+
+    #[test]
+    fn the_mapping_of_a_fresh_array_is_found_in_this_process_and_its_stack_is_not() {
+        let array = platform::numa::Pages::map(1 << 22).unwrap();
+        let (begin, stack) = (array.addresses().start, (&raw const array).addr());
+        let found = candidates(&read().unwrap(), (0, 0), &[], 1 << 22);
+        assert!(found.iter().any(|found| found.addresses.contains(&begin)), "{found:x?}");
+        assert!(!found.iter().any(|found| found.addresses.contains(&stack)), "{found:x?}");
+        let found = candidates(&read().unwrap(), (0, 0), &[begin], 1 << 22);
+        assert!(!found.iter().any(|found| found.addresses.contains(&begin)), "{found:x?}");
+    }
+}
