@@ -1,6 +1,6 @@
 //! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking
 //! with the pkg-config file that says how; `libnanos_asat.so` and `asat.h` for programs with
-//! threads of their own. Two forms of the same code: the one that is shipped is
+//! threads of their own; `upm.h` for programs that have their pages moved. Two forms of the same code: the one that is shipped is
 //! linked as a whole, which takes a processor half a minute; the one that tests load on the way is
 //! not.
 
@@ -75,6 +75,7 @@ pub(crate) fn run(workspace: &Workspace, form: Form) -> anyhow::Result<PathBuf> 
     shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;
     fixed(&archive, private.path(), &folder.join("libnanos_omp.a"))?;
     without_openmp(&abi, &folder)?;
+    copied(&abi, "upm.h", &folder)?;
     let description = folder.join("nanos_omp.pc");
     std::fs::write(&description, PKG_CONFIG)
         .with_context(|| format!("cannot write {}", description.display()))?;
@@ -116,7 +117,7 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
 
 /// What programs without OpenMP link for `asat_adjust_threads`, and the header that declares it.
 fn without_openmp(abi: &Path, folder: &Path) -> anyhow::Result<()> {
-    let (library, header) = (folder.join("libnanos_asat.so"), folder.join("asat.h"));
+    let library = folder.join("libnanos_asat.so");
     let fresh = library.with_extension("new");
     let mut link = tool("gcc");
     link.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wl,-soname,libnanos_asat.so", "-o"])
@@ -126,7 +127,13 @@ fn without_openmp(abi: &Path, folder: &Path) -> anyhow::Result<()> {
     must_succeed(&mut link)?;
     std::fs::rename(&fresh, &library)
         .with_context(|| format!("cannot put {} in its place", library.display()))?;
-    std::fs::copy(abi.join("../include/asat.h"), &header)
+    copied(abi, "asat.h", folder)
+}
+
+/// Puts a header beside the libraries.
+fn copied(abi: &Path, name: &str, folder: &Path) -> anyhow::Result<()> {
+    let header = folder.join(name);
+    std::fs::copy(abi.join("../include").join(name), &header)
         .map(drop)
         .with_context(|| format!("cannot write {}", header.display()))
 }
@@ -168,6 +175,9 @@ fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
         "--keep-global-symbol=omp_*",
         "--keep-global-symbol=GOMP_*",
         "--keep-global-symbol=asat_*",
+        "--keep-global-symbol=upmlib_*",
+        "--keep-global-symbol=num_migrations",
+        "--keep-global-symbol=num_migrations_",
     ])
     .arg(&object);
     must_succeed(&mut hide)?;

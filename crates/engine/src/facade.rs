@@ -10,6 +10,7 @@ use crate::sizer::{Moment, TeamSizer};
 use crate::teams::team::Team;
 use crate::thread::{current, local};
 use crate::waits::patience::{self, Wait};
+use platform::affinity::CpuSet;
 
 /// Installs a source of team sizes in the place of the one that the engine would find. False when
 /// one is in use already: call it before the first region.
@@ -119,6 +120,17 @@ pub fn iteration() {
     {
         managed.iteration_begins();
     }
+}
+
+/// Changes whenever the processors that a manager granted may have changed; without one it is
+/// always the same. Cost: two loads.
+pub fn grant_epoch() -> u32 {
+    source().epoch()
+}
+
+/// The processors that a manager granted, where it assigned some.
+pub fn granted() -> Option<CpuSet> {
+    source().processors()
 }
 
 /// True when a manager was found at the engine's first use.

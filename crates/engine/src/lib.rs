@@ -76,6 +76,7 @@ mod workers;
 // By one path each for the library beside this crate, wherever they stand here.
 #[doc(hidden)]
 pub use crate::{
+    manager::analyzer::period,
     manager::source,
     placement::nearness,
     process::{addresses, forked, panics},
@@ -91,9 +92,9 @@ pub use crate::{
 };
 
 pub use crate::facade::{
-    absences, between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow,
-    iteration, largest_team, moment, processors, renew_threads, reserve, set_lone_sizer,
-    set_team_sizer, spin_limit, team_limit, wait, wait_looking,
+    absences, between_pieces, configure, grant_epoch, grant_for, granted, identify_region,
+    is_managed, is_to_follow, iteration, largest_team, moment, processors, renew_threads, reserve,
+    set_lone_sizer, set_team_sizer, spin_limit, team_limit, wait, wait_looking,
 };
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
 pub use crate::manager::Managed;

@@ -71,7 +71,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 mod air;
-mod analyzer;
+pub(crate) mod analyzer;
 mod help;
 mod seats;
 mod sitter;

@@ -18,7 +18,9 @@ mod fortran;
 pub(crate) mod front;
 mod gomp;
 mod locks;
+mod upm;
 
+use crate::migration;
 use crate::process::nursery::ALLOCATOR;
 use crate::process::sanitizer;
 use crate::settings::{DisplayEnv, settings};
@@ -28,6 +30,7 @@ extern "C" fn on_load() {
     if sanitizer::is_there() {
         ALLOCATOR.close();
     }
+    migration::at_load();
     match settings().environment.display_env {
         DisplayEnv::No => {}
         shown => crate::query::display::environment(shown == DisplayEnv::Verbose),

@@ -17,8 +17,9 @@
 //! 9. `tasking`, `worksharing`: what members do with tasks, and in loops and sections.
 //! 10. `sync`: barriers, single, cancellation.
 //! 11. `query`: what programs ask and set, and what is shown.
-//! 12. `region`: fork and join; leagues.
-//! 13. `abi`: the entry points.
+//! 12. `migration`: pages follow the program's threads.
+//! 13. `region`: fork and join; leagues.
+//! 14. `abi`: the entry points.
 
 // Loom's models compile the files of the protocols themselves: `tests/loom_*.rs`.
 #![cfg(not(loom))]
@@ -32,6 +33,7 @@ mod engine;
 mod frame;
 mod lock;
 mod memory;
+mod migration;
 mod process;
 mod query;
 mod region;

@@ -6,6 +6,7 @@ pub(crate) mod pause;
 
 use crate::body::{self, Body};
 use crate::frame::{self, Frame};
+use crate::migration::{self, Told};
 use crate::process::message;
 use crate::query::display;
 use crate::settings::{Adapt, Icvs, NO_LIMIT, settings};
@@ -75,6 +76,7 @@ impl Size {
 
 /// Runs `body(data)` on a team. `prepare` may lay out the region's first construct. Returns after
 /// the join with the size of the team.
+#[inline]
 pub(crate) fn parallel(
     frame: &Frame,
     body: Body,
@@ -82,12 +84,53 @@ pub(crate) fn parallel(
     ask: Ask,
     prepare: impl FnOnce(&Team),
 ) -> u32 {
+    if migration::is_watched() {
+        return watched(frame, body, data, ask, prepare);
+    }
+    fork(frame, body, data, ask, prepare, |_| {})
+}
+
+/// The same for a program of which more is to be known.
+#[cold]
+#[inline(never)]
+fn watched(
+    frame: &Frame,
+    body: Body,
+    data: *mut c_void,
+    ask: Ask,
+    prepare: impl FnOnce(&Team),
+) -> u32 {
+    let threads = if ask.threads == 0 { frame.icvs().num_threads } else { ask.threads };
+    let told = if active_level(frame) == 0 {
+        migration::region_begins(ptr::from_ref(frame).addr(), body as usize, threads as usize)
+    } else {
+        Told::default()
+    };
+    let display_affinity = settings().environment.display_affinity;
+    let got = fork(frame, body, data, ask, prepare, |team| {
+        if display_affinity && team.is_news() {
+            team.set_displayed();
+        }
+    });
+    migration::region_ends(told);
+    got
+}
+
+/// Forks and joins; `after` sees the team before it is closed.
+#[inline(always)]
+fn fork(
+    frame: &Frame,
+    body: Body,
+    data: *mut c_void,
+    ask: Ask,
+    prepare: impl FnOnce(&Team),
+    after: impl FnOnce(&Team),
+) -> u32 {
     let icvs = frame.icvs();
     settings().host.identify_region(body as usize);
     let size = Size::of(frame, &icvs, ask.threads);
     let reserved = settings().host.reserve(size.threads as usize, size.is_exact);
     let got = u32::try_from(reserved.size()).unwrap_or(u32::MAX);
-    let display_affinity = settings().environment.display_affinity;
     frame.team().with_child(frame.id, got as usize, |team| {
         frame.open(team, got, body, data, &icvs, ask.bind);
         size.settle(frame, team, got);
@@ -96,9 +139,7 @@ pub(crate) fn parallel(
         // library aborts on panic).
         //         - the team has one region at a time.
         unsafe { reserved.run(member, ptr::from_ref(team).cast(), team.recall()) };
-        if display_affinity && team.is_news() {
-            team.set_displayed();
-        }
+        after(team);
         team.close();
     });
     size.give_back(frame);

@@ -36,7 +36,7 @@ use arena::client::Client;
 use period::{Loop, Period};
 use std::time::Duration;
 
-mod period;
+pub mod period;
 
 /// Processors of the base.
 pub(super) const BASE: u32 = 1;

@@ -205,6 +205,7 @@ fn our_rows() -> Vec<(&'static str, String)> {
         ("NANOS_SIZER", format!("{:?}", env.sizer).to_ascii_lowercase()),
     ];
     rows.extend(env.asat.shown());
+    rows.extend(env.upm.shown());
     rows
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Environment {
     pub(crate) sizer: Sizer,
     /// Of a program that finds out by itself how many threads it can run.
     pub(crate) asat: asat::Settings,
+    /// Of page migration.
+    pub(crate) upm: upm::Settings,
 }
 
 /// Names of the predefined allocators, from number 1 on.
@@ -81,6 +83,8 @@ impl Environment {
         let places = r.read("OMP_PLACES", parse::places);
         let (asat, complaints) = asat::Settings::from_environment(get);
         r.complaints.extend(complaints);
+        let (upm, complaints) = upm::Settings::from_environment(get);
+        r.complaints.extend(complaints);
         let cpu_affinity = r.read("GOMP_CPU_AFFINITY", parse::cpu_affinity);
         let environment = Self {
             num_threads: r
@@ -115,6 +119,7 @@ impl Environment {
             adapt: r.read("NANOS_ADAPT", adapt).unwrap_or(Adapt::Default),
             sizer: r.read("NANOS_SIZER", sizer).unwrap_or(Sizer::Auto),
             asat,
+            upm,
         };
         (environment, reader.complaints)
     }
@@ -341,6 +346,7 @@ mod tests {
             ("NANOS_ADAPT", "perhaps"),
             ("NANOS_SIZER", "cpumgr"),
             ("ASAT_MAX", "0"),
+            ("UPM_PLACEMENT", "anywhere"),
         ] {
             let (environment, complaints) = read(&[(name, value)]);
             assert_eq!(complaints.len(), 1, "{name}={value}");

@@ -12,7 +12,7 @@
 //! regions of an OpenMP program are as good, and so are the places of a Rust program that fork.
 
 /// The most regions of one iteration.
-pub(super) const LONGEST: usize = 64;
+pub const LONGEST: usize = 64;
 /// The fewest regions that a period has to hold for.
 const FEWEST: u32 = 6;
 /// Rounds that are asked of a period that broke again and again, at most.
@@ -20,7 +20,7 @@ const MOST_ROUNDS: u32 = 32;
 
 /// See the module head.
 #[derive(Debug)]
-pub(super) struct Period {
+pub struct Period {
     /// The last regions, the youngest at `count - 1`, as a ring.
     regions: [usize; LONGEST],
     count: usize,
@@ -33,15 +33,17 @@ pub(super) struct Period {
 
 /// A loop: its length, and which regions it consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Loop {
+pub struct Loop {
     /// Regions of one iteration.
-    pub(super) length: usize,
+    pub length: usize,
     /// The same for every order of its regions that differs by where it begins only.
-    pub(super) identity: usize,
+    pub identity: usize,
 }
 
 impl Period {
-    pub(super) fn new() -> Self {
+    /// Nothing seen yet.
+    #[allow(clippy::new_without_default, reason = "it is said where the search begins")]
+    pub fn new() -> Self {
         Self {
             regions: [0; LONGEST],
             count: 0,
@@ -52,12 +54,12 @@ impl Period {
     }
 
     /// Forgets what was seen, but not which periods broke.
-    pub(super) fn begin_again(&mut self) {
+    pub fn begin_again(&mut self) {
         (self.count, self.held, self.found) = (0, [0; LONGEST], None);
     }
 
     /// The program forks `region`. Returns the loop that it is in.
-    pub(super) fn note(&mut self, region: usize) -> Option<Loop> {
+    pub fn note(&mut self, region: usize) -> Option<Loop> {
         match self.found {
             Some(Loop { length, .. }) if self.before(length) != Some(region) => {
                 let rounds = &mut self.rounds[length - 1];
