@@ -48,6 +48,11 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
         ("NANOS_ADAPT", "perhaps"),
         ("NANOS_SIZER", "perhaps"),
         ("ASAT_EVAL_TIME", "soon"),
+        ("UPM", "maybe"),
+        ("UPM_REPORT", "2"),
+        ("UPM_PLACEMENT", "anywhere"),
+        ("UPM_CRITICAL_PAGES", "0"),
+        ("UPM_NODES", "1"),
     ] {
         let (out, err) = subject.says(&[(name, value)]);
         assert_eq!(out, default, "{name}={value}");
@@ -79,13 +84,14 @@ fn display_env_shows_every_variable_when_the_library_is_loaded() {
         "NANOS_ADAPT = 'default'",
         "NANOS_SIZER = 'auto'",
         "ASAT_EVAL_TIME = '50ms'",
+        "UPM = 'off'",
     ] {
         assert!(err.contains(line), "{line} is missing: {err}");
     }
     // Those that are ours are explained.
     let shown = err.lines().filter_map(|line| line.trim().split_once(" = ").map(|(name, _)| name));
     let readme = include_str!("../../README.md");
-    let ours = ["NANOS_", "ASAT_", "GOMP_"];
+    let ours = ["NANOS_", "ASAT_", "GOMP_", "UPM"];
     let ours: Vec<_> =
         shown.filter(|name| ours.iter().any(|ours| name.starts_with(ours))).collect();
     for name in &ours {
@@ -95,7 +101,7 @@ fn display_env_shows_every_variable_when_the_library_is_loaded() {
     let explained =
         explained.flat_map(|line| line.split('|').nth(1)).flat_map(|cell| cell.split(','));
     for name in explained.map(|name| name.trim().trim_matches('`')) {
-        let is_ours = name.starts_with("NANOS_") || name.starts_with("ASAT_");
+        let is_ours = ["NANOS_", "ASAT_", "UPM"].iter().any(|ours| name.starts_with(ours));
         assert!(!is_ours || ours.contains(&name), "{name} is not shown");
     }
 }

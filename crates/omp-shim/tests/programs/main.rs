@@ -15,6 +15,7 @@ mod constructs;
 mod drop_in;
 mod environment;
 mod loading;
+mod migration;
 mod process;
 mod sanitizers;
 mod symbols;

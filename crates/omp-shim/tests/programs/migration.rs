@@ -3,7 +3,9 @@
 //! Most run on pretended nodes: processor i is on node i modulo two, and no page really moves.
 
 use crate::Subject;
-use crate::drop_in::{Fresh, clean, compile_by, exists, finish, fresh, must_succeed, said, shim, sources};
+use crate::drop_in::{
+    Fresh, clean, compile_by, exists, finish, fresh, must_succeed, said, shim, sources,
+};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -33,7 +35,11 @@ fn include() -> String {
 fn run(command: Command, shown: &str) -> (String, String) {
     let output: Output = finish(command);
     let (out, err) = said(&output);
-    assert!(output.status.success() && out.ends_with("ok\n"), "{shown}: {}: {out}{err}", output.status);
+    assert!(
+        output.status.success() && out.ends_with("ok\n"),
+        "{shown}: {}: {out}{err}",
+        output.status
+    );
     (out, err)
 }
 
@@ -60,7 +66,10 @@ fn the_papers_calls_move_pages_by_what_is_told_and_by_samples_and_refuse_bad_are
     if !has_two_processors() {
         return;
     }
-    let shared = compile_by("gcc", &sources().join("migrates.c"), &[&include(), "-lgomp"]);
+    let library = shim.join("libgomp.so.1");
+    let options = [include(), library.display().to_string()];
+    let options = options.each_ref().map(String::as_str);
+    let shared = compile_by("gcc", &sources().join("migrates.c"), &options);
     let fixed = linked("migrates.c", &shim);
     for (program, library) in [(&shared, Some(shim.as_path())), (&fixed, None)] {
         let command = with_variables(clean(program, library), &PRETENDED);
@@ -91,10 +100,15 @@ fn fortran_has_the_calls_and_the_variable() {
     }
     // Modules are written where the compiler runs.
     let source = sources().join("migrates.f90");
-    let shared = compile_by("gfortran", &source, &[]);
+    let library = shim.join("libgomp.so.1").display().to_string();
+    let shared = compile_by("gfortran", &source, &[&library]);
     let object = fresh("migrates.o");
     must_succeed(
-        Command::new("gfortran").args(["-O1", "-fopenmp", "-c"]).arg(&source).arg("-o").arg(&object),
+        Command::new("gfortran")
+            .args(["-O1", "-fopenmp", "-c"])
+            .arg(&source)
+            .arg("-o")
+            .arg(&object),
     );
     let fixed = fresh("migrates");
     let mut link = Command::new("gfortran");
