@@ -16,9 +16,11 @@
 //!
 //! # Invariants
 //! I1  Outside a region, and when it is done, no access faults.
-//! I2  Recorded iterations take at most [`TIMES`] longer than one takes by itself, in all, beside
-//!     [`FREE`] nanoseconds and the iteration in which that is noticed; then what was counted
-//!     decides.
+//! I2  Windows are so far apart that their faults take about one part of [`SHARE`] of the time, and
+//!     so few that all of them take about [`TIMES`] iterations, or there are [`FEWEST_WINDOWS`].
+//!     They are reckoned by what a fault takes on an idle machine: on a busy one the time of an
+//!     iteration says nothing. Beside that, recorded iterations may take [`FREE`] nanoseconds more
+//!     than others; then what was counted decides.
 //!
 //! # Limits
 //! - A program that unmaps an array while it is recorded, in a region, or in the moment in which a
@@ -50,10 +52,16 @@ const WINDOWS: u64 = 24;
 const INTERVALS: Range<u64> = 1_000_000..500_000_000;
 /// How many times longer than an iteration all recording takes.
 const TIMES: u64 = 2;
-/// Nanoseconds that recording may take however short iterations are.
-const FREE: u64 = 20_000_000;
-/// Recorded iterations after which what was counted decides.
-const MOST_RECORDED: u64 = 256;
+/// Windows of all recorded iterations, at least and at most.
+const FEWEST_WINDOWS: u64 = 64;
+const MOST_WINDOWS: u64 = 256;
+/// Nanoseconds that recording may take longer, whatever the reason.
+const FREE: u64 = 2_000_000_000;
+/// The time of a window's faults is at most one part of so many.
+const SHARE: u64 = 10;
+/// Nanoseconds of a fault, with what it disturbs, and bytes that it opens.
+const FAULT: u64 = 10_000;
+const OPENED: usize = 64 << 10;
 /// How often it begins again because an area was unmapped.
 const MOST_LOST: u32 = 3;
 /// Decisions that the report has in full.
@@ -205,9 +213,15 @@ impl Pilot {
         if !self.settings.is_on {
             return self.give_up("UPM is off");
         }
-        let interval = (self.nominal / WINDOWS).clamp(INTERVALS.start, INTERVALS.end);
-        let source =
-            TrapSource::new(TrapParameters { interval, verifies: true, ..Default::default() });
+        let bytes: usize = self.areas.iter().map(|area| area.addresses.len()).sum();
+        let faults = bytes.div_ceil(OPENED).div_ceil(self.threads.max(1));
+        let window = u64::try_from(faults).unwrap_or(u64::MAX).saturating_mul(FAULT).max(1);
+        let apart = (self.nominal / WINDOWS).max(window.saturating_mul(SHARE));
+        let interval = apart.clamp(INTERVALS.start, INTERVALS.end);
+        let windows = self.nominal.saturating_mul(TIMES) / window;
+        let windows = windows.clamp(FEWEST_WINDOWS, MOST_WINDOWS);
+        let sampling = TrapParameters { interval, windows, verifies: true, ..Default::default() };
+        let source = TrapSource::new(sampling);
         let topology = self.machine.topology().clone();
         let parameters =
             Parameters { critical_pages: self.settings.critical_pages, ..Parameters::default() };
@@ -284,8 +298,11 @@ impl Pilot {
         self.recorded = (self.recorded.0 + lap, self.recorded.1 + 1);
         let (time, laps) = self.recorded;
         let more = time.saturating_sub(self.nominal.saturating_mul(laps));
-        let is_dear = more > FREE + TIMES * self.nominal || laps >= MOST_RECORDED;
+        let is_dear = more > FREE.max(self.nominal.saturating_mul(TIMES));
         let Some(upm) = &mut self.upm else { return };
+        if !is_dear && !upm.is_lost() && upm.is_recording() && !upm.is_enough() {
+            return;
+        }
         upm.stop();
         if upm.is_lost() {
             self.lost += 1;

@@ -317,6 +317,11 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
         self.is_attached = false;
     }
 
+    /// Whether enough was counted to decide by.
+    pub fn is_enough(&self) -> bool {
+        self.source.is_enough()
+    }
+
     /// Whether references are counted now.
     pub fn is_recording(&self) -> bool {
         self.is_recording

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#define N (1 << 19)
+#define N (1 << 18)
 
 static double old[N], fresh[N];
 static double *more;
@@ -38,7 +38,7 @@ static void step(void) {
 }
 
 int main(int count, char **arguments) {
-  int steps = count > 1 ? atoi(arguments[1]) : 300, pipes[2];
+  int steps = count > 1 ? atoi(arguments[1]) : 600, pipes[2];
   more = calloc(N, sizeof *more);
   struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
   CHECK(sigaction(SIGSEGV, &action, 0) == 0 && pipe(pipes) == 0);

@@ -16,20 +16,27 @@ static void *work(void *data) {
   return 0;
 }
 
+static char *fresh(void) {
+  char *field = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(field != MAP_FAILED);
+  return field;
+}
+
 int main(void) {
+  char *field = fresh();
   for (int step = 0; step < 200; step++) {
-    char *field = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(field != MAP_FAILED);
+#pragma omp parallel num_threads(2)
+    for (volatile int i = 0; i < 100000; i++) {}
+    char *next = fresh();
+    munmap(field, BYTES);
+    field = next;
+    pthread_t thread;
+    int result = 0;
+    CHECK(pthread_create(&thread, 0, work, &result) == 0);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < BYTES; i += 64) field[i] = (char)step;
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < BYTES; i += 64) CHECK(field[i] == (char)step);
-    munmap(field, BYTES);
-    pthread_t thread;
-    int result = 0;
-    CHECK(pthread_create(&thread, 0, work, &result) == 0);
-#pragma omp parallel num_threads(2)
-    for (volatile int i = 0; i < 100000; i++) {}
     pthread_join(thread, 0);
     CHECK_EQUAL(result, 1);
   }

@@ -44,7 +44,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use platform::lock::Mutex;
@@ -62,6 +62,10 @@ const MOST_GRANULES: usize = 16_384;
 const SMALLEST_GRANULE: u32 = 16;
 /// Samples of a granule after which its majority is clear, or its pages are looked at.
 const SAMPLES: u32 = 8;
+
+/// Nanoseconds between two looks of a thread whose source is paused, and at most.
+const SHORTEST_REST: u64 = 200_000;
+const LONGEST_REST: u64 = 1_000_000_000;
 
 /// Fewer samples of a page decide nothing; at most one page of twenty may have so few.
 const FEW: u64 = crate::criterion::Criterion::SAMPLED.floor;
@@ -118,8 +122,6 @@ struct Sampling {
     is_armed: bool,
     /// What was left to the next window when the pause began.
     pause: Option<u64>,
-    /// Begins the windows.
-    ticker: Option<Thread>,
 }
 
 /// See the module head.
@@ -201,14 +203,24 @@ impl Shared {
         sampling.pause = Some(if left == 0 { sampling.wait(interval) } else { left });
     }
 
+    /// How long the thread may sleep: no window is due before. In a pause it looks now and then, so
+    /// that to resume wakes no thread.
+    fn rest(&self) -> u64 {
+        let wait = match self.lock().pause {
+            Some(left) => left.max(SHORTEST_REST),
+            None => {
+                // ORDERING: Relaxed - see `look`.
+                self.due.load(Relaxed).saturating_sub(platform::clock::monotonic_ns())
+            }
+        };
+        wait.min(LONGEST_REST)
+    }
+
     fn resume(&self) {
         let mut sampling = self.lock();
         let Some(left) = sampling.pause.take() else { return };
         // ORDERING: Relaxed - see `look`.
         self.due.store(platform::clock::monotonic_ns().saturating_add(left), Relaxed);
-        if let Some(ticker) = &sampling.ticker {
-            ticker.unpark();
-        }
     }
 }
 
@@ -408,7 +420,6 @@ impl CounterSource for TrapSource {
             is_lost: false,
             is_armed: false,
             pause: None,
-            ticker: None,
         };
         self.shared = Some(Arc::new(Shared {
             placed,
@@ -456,17 +467,13 @@ impl CounterSource for TrapSource {
             // ORDERING: Acquire - pairs with the Release in `stop`; the lock decides the rest.
             while !ticks.stops.load(Acquire) {
                 ticks.look(&parameters);
-                let now = platform::clock::monotonic_ns();
-                // ORDERING: Relaxed - see `look`.
-                let wait = ticks.due.load(Relaxed).saturating_sub(now);
-                std::thread::park_timeout(Duration::from_nanos(wait.min(1_000_000_000)));
+                std::thread::park_timeout(Duration::from_nanos(ticks.rest()));
             }
         };
         // Without a thread windows begin at ticks only.
         self.ticker = without_signals(|| {
             std::thread::Builder::new().name("nanos-upm".into()).spawn(tick).ok()
         });
-        shared.lock().ticker = self.ticker.as_ref().map(|ticker| ticker.thread().clone());
         self.is_running = true;
         Ok(())
     }
