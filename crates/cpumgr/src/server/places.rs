@@ -141,6 +141,29 @@ mod tests {
     }
 
     #[test]
+    fn a_later_process_waits_while_one_that_waited_before_may_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, mut kept) = (server(dir.path(), None), Vec::new());
+        let own = process::current_pid();
+        let mut left = server.settings();
+        let start = process::start_time(own).unwrap();
+        left.waiting = vec![Waiting { pid: own.0, start, since: 0 }];
+        server.take_over(&left, 0);
+        let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+        assert_eq!(
+            says(&mut server, &mut kept, (100, nix::unistd::geteuid().as_raw()), what),
+            None
+        );
+        assert_eq!((server.queue.len(), server.running()), (1, 0), "it has no place before");
+        let until = server.admit_again.expect("a time at which the place is given up");
+        server.finish_pass(until - 1);
+        assert_eq!((server.queue.len(), server.running()), (1, 0), "the place is kept");
+        server.finish_pass(until);
+        assert_eq!((server.queue.len(), server.running()), (0, 1), "nothing came back");
+        server.end(&Ended::Signal);
+    }
+
+    #[test]
     fn no_user_has_all_places_but_the_managers_own() {
         let dir = tempfile::tempdir().unwrap();
         let owner = nix::unistd::geteuid().as_raw();
