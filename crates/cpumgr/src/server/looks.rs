@@ -143,4 +143,22 @@ pub(super) mod tests {
         assert!(kernel.take() > 0);
         server.end(&super::super::Ended::Signal);
     }
+
+    #[test]
+    fn what_is_asked_about_threads_is_charged_to_their_user() {
+        let process = Process::start();
+        let uid = nix::unistd::geteuid().as_raw();
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = server(dir.path(), &Asked::default(), 100_000_000);
+        let begin = server.started;
+        // Nothing is left of the burst.
+        server.looks.charge(uid, OWN.burst, begin);
+        assert!(server.looks.is_free(uid, begin));
+        server.attach(uid, process.pid(), begin).unwrap();
+        let paid = server.looks.free_at(uid, begin);
+        assert!(paid > begin, "it is attached for nothing");
+        server.finish_pass(paid);
+        assert!(!server.looks.is_free(uid, paid), "its threads are bound for nothing");
+        server.end(&super::super::Ended::Signal);
+    }
 }
