@@ -83,6 +83,8 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
     fdpass::send(&socket, &packet, &[]).unwrap();
     assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None }));
     let before = count();
+    let beside_it = fdpass::listen(&manager.dir.path().join("other"), 0o600).unwrap();
+    let kernel_refuses = fdpass::refuse_descriptors(&beside_it).unwrap();
     // As many as the kernel lets a message carry, past the checks of `send`.
     let raw: Vec<_> =
         (0..253).map(|at| if at % 2 == 0 { end.as_raw_fd() } else { other.as_raw_fd() }).collect();
@@ -98,6 +100,7 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
             }
             sent => {
                 sent.unwrap();
+                assert!(!kernel_refuses, "the manager does not ask the kernel to refuse them");
                 let Some(FromManager::Refused(refused)) = answer(&socket) else {
                     panic!("not refused")
                 };
