@@ -363,6 +363,10 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
         Some(_) => Path::new("."),
         None => return Err(bad("a path names a file in a directory")),
     };
+    // A mistyped path: no user keeps a socket there, and the superuser could make the directory.
+    if dir.parent() == Some(Path::new("/")) && !dir.exists() {
+        return Err(bad("its directory is not there, and none is made in the root directory"));
+    }
     match DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -150,3 +150,11 @@ fn the_directory_is_made_for_this_user_only() {
     let _instance = Instance::claim(&made.join("app.sock")).unwrap();
     assert_eq!(fs::metadata(&made).unwrap().mode() & 0o777, 0o700);
 }
+
+#[test]
+fn no_directory_is_made_in_the_root_directory() {
+    let dir = std::path::PathBuf::from(format!("/no-such-place-{}", std::process::id()));
+    let error = prepare_directory(&dir.join("app.sock")).unwrap_err().to_string();
+    let was_made = fs::remove_dir(&dir).is_ok();
+    assert!(error.contains("none is made in the root directory") && !was_made, "{error}");
+}
