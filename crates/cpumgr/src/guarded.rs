@@ -251,23 +251,34 @@ pub(crate) mod tests {
         "drop",
     ];
 
+    thread_local! {
+        /// A policy was called after it had panicked. (A panic of that call would be caught.)
+        static ASKED_AGAIN: Cell<bool> = const { Cell::new(false) };
+    }
+
     /// A policy that shares as `equip` does, and panics at the `nth` call of a kind.
     pub(crate) struct Panics {
         call: &'static str,
         left: Cell<u32>,
+        has_panicked: Cell<bool>,
         as_it_should: Equip,
     }
 
     impl Panics {
         pub(crate) fn at(call: &'static str, nth: u32) -> Box<dyn Policy> {
-            Box::new(Self { call, left: Cell::new(nth), as_it_should: Equip::new() })
+            let (left, has_panicked) = (Cell::new(nth), Cell::new(false));
+            Box::new(Self { call, left, has_panicked, as_it_should: Equip::new() })
         }
 
         fn called(&self, call: &str) {
+            if self.has_panicked.get() && call != "drop" {
+                ASKED_AGAIN.set(true);
+            }
             if self.call != call || self.left.get() == 0 {
                 return;
             }
             self.left.set(self.left.get() - 1);
+            self.has_panicked.set(self.left.get() == 0);
             assert_ne!(self.left.get(), 0, "a defect\x1b[2J in {call}");
         }
     }
@@ -342,6 +353,7 @@ pub(crate) mod tests {
                 let is_at_once = nth == 1 && ["name", "parameters"].contains(&call);
                 assert_eq!(policy.new_failure().is_some(), is_at_once);
                 (0..3).for_each(|_| call_all(&mut policy));
+                assert!(!ASKED_AGAIN.get(), "{call} {nth}: it panicked, and was asked again");
                 // Its name is asked for once, and it is dropped once.
                 let fails = match call {
                     "name" => nth == 1,
