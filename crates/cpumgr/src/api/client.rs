@@ -257,7 +257,10 @@ async fn receive(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    use platform::event::Doorbell;
 
     use super::super::costs::{Costs, OTHERS};
     use super::*;
@@ -282,6 +285,47 @@ mod tests {
                 assert_eq!(heard.is_some(), !owes);
                 assert!(!owes || costs.is_free(9), "it was charged");
             }
+        });
+    }
+
+    #[test]
+    fn what_is_said_and_answered_is_charged() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            // A clock that stands still pays nothing back.
+            let costs = Costs::new(7, || 1 << 40);
+            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+            let pair =
+                || socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+            let status = message::encode(&ToManager::Status).unwrap();
+            for (user, packet) in [(9, &status[..]), (10, b"nonsense")] {
+                let (socket, other) = pair();
+                fdpass::send(&other, packet, &[]).unwrap();
+                let socket = wait_for(socket).unwrap();
+                // Nothing is left of the burst.
+                costs.charge(user, OTHERS.burst);
+                assert!(costs.is_free(user));
+                assert!(receive(&socket, &costs.of(user)).await.unwrap().is_some());
+                assert!(!costs.is_free(user), "user {user} says it for nothing");
+            }
+
+            let (socket, _other) = pair();
+            let (sender, _calls) = mpsc::channel(1);
+            let bell = Arc::new(Doorbell::new().unwrap());
+            let (_answers, mailbox) = mpsc::channel(1);
+            let mut client = Client::new(
+                1,
+                socket,
+                mailbox,
+                Line { calls: sender, bell },
+                (&Others::default(), Rc::default()),
+                costs.of(11),
+                None,
+            )
+            .unwrap();
+            costs.charge(11, OTHERS.burst);
+            client.answer(Answer::Messages(vec![FromManager::Done])).await.unwrap();
+            assert!(!costs.is_free(11), "it is answered for nothing");
         });
     }
 }

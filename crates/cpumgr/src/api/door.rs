@@ -325,6 +325,10 @@ async fn open(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use platform::event::Doorbell;
+
     use super::*;
 
     #[test]
@@ -368,5 +372,24 @@ mod tests {
         drop(other);
         assert_eq!(still_there(&socket, false), Ok(()), "its user owed nothing");
         assert!(still_there(&socket, true).is_err());
+    }
+
+    #[test]
+    fn a_connection_is_charged_to_its_user() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let owner = nix::unistd::geteuid().as_raw();
+            // A clock that stands still pays nothing back.
+            let (costs, others) = (Costs::new(owner, || 1 << 40), Others::default());
+            let (sender, _calls) = mpsc::channel(1);
+            let line = Line { calls: sender, bell: Arc::new(Doorbell::new().unwrap()) };
+            let (socket, _other) = fdpass::pair().unwrap();
+            // Nothing is left of the burst.
+            costs.charge(owner, costs::OWN.burst);
+            assert!(costs.is_free(owner));
+            let doorman = Doorman { owner, public: false };
+            open((socket, false), doorman, 1, &line, &others, &costs).await.unwrap();
+            assert!(!costs.is_free(owner), "it came in for nothing");
+        });
     }
 }
