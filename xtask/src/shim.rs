@@ -1,8 +1,8 @@
 //! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking
 //! with the pkg-config file that says how; `libnanos_asat.so` and `asat.h` for programs with
-//! threads of their own; `upm.h` for programs that have their pages moved. Two forms of the same code: the one that is shipped is
-//! linked as a whole, which takes a processor half a minute; the one that tests load on the way is
-//! not.
+//! threads of their own; `upm.h` for programs that have their pages moved. Two forms of the same
+//! code: the one that is shipped is linked as a whole, which takes a processor half a minute; the
+//! one that tests load on the way is not.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

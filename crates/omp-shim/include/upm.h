@@ -21,8 +21,8 @@ int upmlib_init(void);
 
 /* Names a hot area: an array that parallel loops read and write. It has to stay mapped until the
    next upmlib_init. From now on references are counted, in parallel regions, where no system call
-   may be given a hot area. 0, or -1 and a line on stderr: no byte, not mapped, not plain memory, or
-   a part of another area. */
+   may be given a hot area. 0, or -1 and a line on stderr: no byte, not mapped, not plain memory,
+   or a part of another area. */
 int upmlib_memrefcnt(const void *addr, size_t size);
 
 /* After an iteration of the outer loop: moves pages to the nodes that use them most, and returns

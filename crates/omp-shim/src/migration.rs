@@ -84,7 +84,7 @@ pub(crate) struct Told {
 /// Whether regions are to tell of themselves. Cost: a load.
 #[inline]
 pub(crate) fn is_watched() -> bool {
-    // ORDERING: Relaxed - what is behind it has a lock.
+    // ORDERING: Relaxed - what it leads to has a lock.
     IS_WATCHED.load(Relaxed)
 }
 

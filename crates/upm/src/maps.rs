@@ -1,5 +1,5 @@
-//! What is mapped where in this process, and which of it may be a program's hot arrays: for programs
-//! that do not name them.
+//! What is mapped where in this process, and which of it may be a program's hot arrays, where the
+//! program does not name them.
 //!
 //! # Rule
 //! The paper takes shared arrays that are both read and written in parallel loops. At run time an

@@ -16,11 +16,15 @@ mod scripted;
 mod table;
 #[cfg(not(loom))]
 mod trap;
+#[cfg(not(loom))]
+mod windows;
 
 pub use schedule::{Ledger, LoopSchedule, Pattern};
 pub use scripted::{NoSource, ScriptedSource};
 #[cfg(not(loom))]
-pub use trap::{TrapParameters, TrapSource};
+pub use trap::TrapSource;
+#[cfg(not(loom))]
+pub use windows::TrapParameters;
 
 use platform::SysError;
 

@@ -252,6 +252,69 @@ fn a_system_call_on_armed_memory_fails_and_after_the_end_it_does_not() {
 }
 
 #[test]
+fn in_a_pause_nothing_is_armed_and_no_window_begins() {
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let mut source = source_on(&pages, eager());
+    source.start(Scope::Iteration).unwrap();
+    for _ in 0..20 {
+        source.resume();
+        let before = source.windows();
+        while source.windows() == before {
+            sweep(pages.addresses().start, pages.addresses().len());
+        }
+        source.pause();
+        let (windows, faults) = (source.windows(), source.faults());
+        std::thread::park_timeout(std::time::Duration::from_millis(2));
+        let mut ends = [0; 2];
+        // SAFETY: - room for two descriptors.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        // SAFETY: - the kernel checks the memory; a page of the test's.
+        assert_eq!(unsafe { libc::write(ends[1], bytes(&pages).cast(), 4096) }, 4096);
+        for end in ends {
+            // SAFETY: - the test's descriptors.
+            unsafe { libc::close(end) };
+        }
+        sweep(pages.addresses().start, pages.addresses().len());
+        source.pause();
+        assert_eq!((source.windows(), source.faults()), (windows, faults));
+    }
+    source.resume();
+    source.stop();
+    let faults = source.faults();
+    source.resume();
+    source.pause();
+    sweep(pages.addresses().start, pages.addresses().len());
+    assert_eq!(source.faults(), faults);
+}
+
+#[test]
+fn an_area_that_became_another_one_is_noticed_before_it_is_armed() {
+    let page = numa::page_bytes();
+    for changed in [0, 7] {
+        let pages = Pages::map(8 * page).unwrap();
+        let mut source =
+            source_on(&pages, TrapParameters { verifies: true, interval: 200_000, ..eager() });
+        source.start(Scope::Iteration).unwrap();
+        source.pause();
+        assert!(!source.is_lost());
+        let windows = source.windows();
+        let at = std::ptr::without_provenance_mut(pages.addresses().start + changed * page);
+        // As if it was unmapped, and other memory came there; a real hole another test may fill.
+        // SAFETY: - a page of the test's own mapping.
+        assert_eq!(unsafe { libc::mprotect(at, page, libc::PROT_READ) }, 0);
+        source.resume();
+        for _ in 0..10_000 {
+            if source.is_lost() {
+                break;
+            }
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
+        assert!(source.is_lost() && source.windows() == windows);
+        drop(source);
+    }
+}
+
+#[test]
 fn memory_that_is_not_plain_is_refused() {
     let pages = Pages::map(3 * numa::page_bytes()).unwrap();
     let addresses = pages.addresses();

@@ -37,8 +37,8 @@ extern "C" fn upmlib_init() -> c_int {
 
 /// Names a hot area: an array that parallel loops read and write. It has to stay mapped until the
 /// next upmlib_init. From now on references are counted, in parallel regions, where no system call
-/// may be given a hot area. 0, or -1 and a line on stderr: no byte, not mapped, not plain memory, or
-/// a part of another area.
+/// may be given a hot area. 0, or -1 and a line on stderr: no byte, not mapped, not plain memory,
+/// or a part of another area.
 #[unsafe(no_mangle)]
 extern "C" fn upmlib_memrefcnt(addr: *const c_void, size: usize) -> c_int {
     // SAFETY: - the caller's promise: it stays mapped.

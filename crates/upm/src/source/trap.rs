@@ -38,91 +38,21 @@
 //! A child inherits armed memory and the handler, which opens what the child touches. Its copy of
 //! the source arms nothing, and its `stop` opens all.
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use platform::lock::Mutex;
 use platform::userfault::Userfault;
 
 use super::table::{self, ArmedSpan, Means, PLACES, Placed, Table};
+use super::windows::{self, MOST_GRANULES, SMALLEST_GRANULE, Shared, TrapParameters};
 use super::{Caps, CounterSource, Scope, SourceError};
 use crate::area::Areas;
 use crate::counters::Counters;
 use crate::topology::{Node, Topology};
 
-/// The most granules, and single pages of unclear ones: half of the mappings that they may cost.
-const MOST_GRANULES: usize = 16_384;
-/// 64 KiB.
-const SMALLEST_GRANULE: u32 = 16;
-/// Samples of a granule after which its majority is clear, or its pages are looked at.
-const SAMPLES: u32 = 8;
-
-/// Nanoseconds between two looks of a thread whose source is paused, and at most.
-const SHORTEST_REST: u64 = 200_000;
-const LONGEST_REST: u64 = 1_000_000_000;
-
 /// Fewer samples of a page decide nothing; at most one page of twenty may have so few.
 const FEW: u64 = crate::criterion::Criterion::SAMPLED.floor;
-
-/// How a source samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrapParameters {
-    /// Nanoseconds from one window to the next, in the mean.
-    pub interval: u64,
-    /// Windows of all recorded iterations, at most.
-    pub windows: u64,
-    /// Windows after which the counters can be judged.
-    pub enough: u64,
-    /// Where the random times begin.
-    pub seed: u64,
-    /// Looks before each window whether the areas are still there, for programs that did not
-    /// promise it. Costs as much as to read `/proc/self/maps`.
-    pub verifies: bool,
-}
-
-impl Default for TrapParameters {
-    fn default() -> Self {
-        Self {
-            interval: 1_000_000,
-            windows: 256,
-            enough: 12,
-            seed: 0x9e37_79b9_7f4a_7c15,
-            verifies: false,
-        }
-    }
-}
-
-/// What the source and its thread share.
-struct Shared {
-    placed: Placed,
-    /// Taken by what arms. Never taken by the handler.
-    lock: Mutex<Sampling>,
-    /// When the next window is due.
-    due: AtomicU64,
-    windows: AtomicU64,
-    /// The window in which the last granule was divided.
-    divided: AtomicU64,
-    stops: AtomicBool,
-}
-
-struct Sampling {
-    random: u64,
-    fine: usize,
-    /// Arming failed: it is not tried again.
-    is_broken: bool,
-    /// An area is not what it was.
-    is_lost: bool,
-    /// Some accesses may fault.
-    is_armed: bool,
-    /// What was left to the next window when the pause began.
-    pause: Option<u64>,
-}
 
 /// See the module head.
 pub struct TrapSource {
@@ -138,132 +68,6 @@ pub struct TrapSource {
     used: u64,
     /// Samples of each page then.
     base: Vec<u64>,
-}
-
-impl Shared {
-    /// Begins a window when it is time.
-    fn look(&self, parameters: &TrapParameters) {
-        // ORDERING: Relaxed - only says whether it is worth trying the lock.
-        if platform::clock::monotonic_ns() < self.due.load(Relaxed) {
-            return;
-        }
-        let Ok(mut sampling) = self.lock.try_lock() else { return };
-        let table = self.placed.table();
-        // ORDERING: Relaxed - both are written under the lock.
-        let windows = self.windows.load(Relaxed);
-        let is_over =
-            windows >= parameters.windows || sampling.is_broken || sampling.pause.is_some();
-        if is_over || !table.is_running.load(Relaxed) {
-            self.due.store(u64::MAX, Relaxed);
-            return;
-        }
-        if self.divide(&mut sampling) {
-            // ORDERING: Relaxed - a number.
-            self.divided.store(windows, Relaxed);
-        }
-        if parameters.verifies && !table.is_intact() {
-            table.disarm();
-            (sampling.is_broken, sampling.is_lost) = (true, true);
-            return;
-        }
-        sampling.is_armed = true;
-        if table.arm().is_err() {
-            table.disarm();
-            (sampling.is_broken, sampling.is_armed) = (true, false);
-        }
-        // ORDERING: Relaxed - a number.
-        self.windows.store(windows + 1, Relaxed);
-        self.set_due(&mut sampling, parameters.interval);
-    }
-
-    /// A random time from now: between nothing and twice the mean.
-    fn set_due(&self, sampling: &mut Sampling, interval: u64) {
-        let wait = sampling.wait(interval);
-        // ORDERING: Relaxed - see `look`.
-        self.due.store(platform::clock::monotonic_ns().saturating_add(wait), Relaxed);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Sampling> {
-        self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    fn pause(&self, interval: u64) {
-        let mut sampling = self.lock();
-        if sampling.pause.is_some() {
-            return;
-        }
-        if sampling.is_armed {
-            self.placed.table().disarm();
-            sampling.is_armed = false;
-        }
-        // ORDERING: Relaxed - see `look`; written under its lock.
-        let due = self.due.swap(u64::MAX, Relaxed);
-        let left = due.saturating_sub(platform::clock::monotonic_ns());
-        // A window that is overdue would begin right at the resumption.
-        sampling.pause = Some(if left == 0 { sampling.wait(interval) } else { left });
-    }
-
-    /// How long the thread may sleep: no window is due before. In a pause it looks now and then, so
-    /// that to resume wakes no thread.
-    fn rest(&self) -> u64 {
-        let wait = match self.lock().pause {
-            Some(left) => left.max(SHORTEST_REST),
-            None => {
-                // ORDERING: Relaxed - see `look`.
-                self.due.load(Relaxed).saturating_sub(platform::clock::monotonic_ns())
-            }
-        };
-        wait.min(LONGEST_REST)
-    }
-
-    fn resume(&self) {
-        let mut sampling = self.lock();
-        let Some(left) = sampling.pause.take() else { return };
-        // ORDERING: Relaxed - see `look`.
-        self.due.store(platform::clock::monotonic_ns().saturating_add(left), Relaxed);
-    }
-}
-
-impl Sampling {
-    /// A random time: between nothing and twice the mean.
-    fn wait(&mut self, interval: u64) -> u64 {
-        let sampling = self;
-        // xorshift64*: the times need no better.
-        sampling.random ^= sampling.random >> 12;
-        sampling.random ^= sampling.random << 25;
-        sampling.random ^= sampling.random >> 27;
-        let random = sampling.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        let wait = (u128::from(interval) * 2 * u128::from(random)) >> 32;
-        u64::try_from(wait).unwrap_or(interval)
-    }
-}
-
-impl Shared {
-    /// Divides granules whose majority is not clear; true when there was one.
-    fn divide(&self, sampling: &mut Sampling) -> bool {
-        let table = self.placed.table();
-        let per_granule = 1usize << (table.granule_shift - table.page_shift);
-        let room = MOST_GRANULES.saturating_sub(table.is_fine.len());
-        let mut is_divided = false;
-        for (granule, is_fine) in table.is_fine.iter().enumerate() {
-            // ORDERING: Relaxed - written under the lock; a handler that sees it late counts one
-            // sample for the granule, which is not read any more.
-            if is_fine.load(Relaxed) || (sampling.fine + 1) * per_granule > room {
-                continue;
-            }
-            let counts = &table.granules[granule * table.nodes..][..table.nodes];
-            let counts = counts.iter().map(|count| count.load(Relaxed));
-            let sum: u32 = counts.clone().sum();
-            let most = counts.max().unwrap_or(0);
-            // Clear: three of four samples.
-            if sum >= SAMPLES && u64::from(most) * 4 < u64::from(sum) * 3 {
-                is_fine.store(true, Relaxed);
-                sampling.fine += 1;
-                is_divided = true;
-            }
-        }
-        is_divided
-    }
 }
 
 impl TrapSource {
@@ -413,22 +217,7 @@ impl CounterSource for TrapSource {
         self.base.clear();
         let placed = Placed::enter(Self::table(areas, topology, means));
         let placed = placed.ok_or(SourceError::TooMany(PLACES))?;
-        let sampling = Sampling {
-            random: self.parameters.seed | 1,
-            fine: 0,
-            is_broken: false,
-            is_lost: false,
-            is_armed: false,
-            pause: None,
-        };
-        self.shared = Some(Arc::new(Shared {
-            placed,
-            lock: Mutex::new(sampling),
-            due: AtomicU64::new(u64::MAX),
-            windows: AtomicU64::new(0),
-            divided: AtomicU64::new(0),
-            stops: AtomicBool::new(false),
-        }));
+        self.shared = Some(Arc::new(Shared::new(placed, self.parameters.seed)));
         Ok(())
     }
 
@@ -462,18 +251,8 @@ impl CounterSource for TrapSource {
             shared.stops.store(false, Relaxed);
             shared.set_due(&mut sampling, self.parameters.interval);
         }
-        let (parameters, ticks) = (self.parameters, shared.clone());
-        let tick = move || {
-            // ORDERING: Acquire - pairs with the Release in `stop`; the lock decides the rest.
-            while !ticks.stops.load(Acquire) {
-                ticks.look(&parameters);
-                std::thread::park_timeout(Duration::from_nanos(ticks.rest()));
-            }
-        };
         // Without a thread windows begin at ticks only.
-        self.ticker = without_signals(|| {
-            std::thread::Builder::new().name("nanos-upm".into()).spawn(tick).ok()
-        });
+        self.ticker = windows::begin(shared, self.parameters);
         self.is_running = true;
         Ok(())
     }
@@ -566,23 +345,6 @@ impl CounterSource for TrapSource {
             let _ended = ticker.join();
         }
     }
-}
-
-/// What is started meanwhile has every signal blocked: the program's signals are for the program's
-/// threads.
-fn without_signals<R>(start: impl FnOnce() -> R) -> R {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: - places for two sets, written before they are read.
-    let is_blocked = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
-    };
-    let started = start();
-    if is_blocked {
-        // SAFETY: - written above.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    }
-    started
 }
 
 impl Drop for TrapSource {

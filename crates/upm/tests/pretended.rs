@@ -1,0 +1,221 @@
+//! The whole path on pretended nodes: areas that are chosen, samples, decisions, a table that pages
+//! move in. Processor i is on node i modulo two.
+#![allow(clippy::unwrap_used, reason = "a test that has no value fails")]
+#![cfg(not(loom))]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+
+use platform::affinity::{self, CpuId, CpuSet};
+use platform::numa::{self, Pages};
+use upm::source::{Ledger, Pattern};
+use upm::{AreaError, Library, Machine, Node, Off, Pilot, Placement, Settings};
+
+/// A pilot takes whatever the process has mapped: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All pages are on the first node at first.
+fn two_nodes() -> Settings {
+    let placement = Some(Placement::WorstCase(Node(0)));
+    Settings { is_on: true, placement, pretended: Some(2), ..Settings::default() }
+}
+
+/// A processor of each node, if the test may use both.
+fn processors() -> Option<[CpuSet; 2]> {
+    let mask = affinity::affinity(None).unwrap();
+    let of = |node: u32| mask.iter().find(|cpu| cpu.0 % 2 == node);
+    let (Some(even), Some(odd)) = (of(0), of(1)) else {
+        platform::skip!("there are no processors of both pretended nodes");
+        return None;
+    };
+    Some([even, odd].map(|cpu: CpuId| [cpu].into_iter().collect()))
+}
+
+/// Two threads, one on each node, that do the work whenever they are told to.
+struct Pair<'a> {
+    ready: &'a Barrier,
+    done: &'a Barrier,
+}
+
+impl Pair<'_> {
+    fn run(&self) {
+        self.ready.wait();
+        self.done.wait();
+    }
+}
+
+/// Runs `main` with a pair of which each thread does `work` with its node.
+fn with_pair(processors: &[CpuSet; 2], work: impl Fn(usize) + Sync, main: impl FnOnce(&Pair<'_>)) {
+    let (ready, done) = (Barrier::new(3), Barrier::new(3));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (node, cpus) in processors.iter().enumerate() {
+            let (ready, done, is_over, work) = (&ready, &done, &is_over, &work);
+            scope.spawn(move || {
+                affinity::set_affinity(None, cpus).unwrap();
+                loop {
+                    ready.wait();
+                    if is_over.load(SeqCst) {
+                        return;
+                    }
+                    work(node);
+                    done.wait();
+                }
+            });
+        }
+        main(&Pair { ready: &ready, done: &done });
+        is_over.store(true, SeqCst);
+        ready.wait();
+    });
+}
+
+/// Reads and writes each line of these addresses.
+fn sweep(begin: usize, length: usize) {
+    for address in (begin..begin + length).step_by(64) {
+        let place = std::ptr::without_provenance_mut::<u8>(address);
+        // SAFETY: - the test's memory, of which each thread has its own part.
+        unsafe { place.write_volatile(place.read_volatile().wrapping_add(1)) };
+    }
+}
+
+#[test]
+fn what_loops_say_is_exact_and_the_engine_ends() {
+    let _alone = alone();
+    let Some(processors) = processors() else { return };
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let (begin, half) = (pages.addresses().start, pages.addresses().len() / 2);
+    let ledger = Arc::new(Ledger::default());
+    let mut library = Library::new(two_nodes(), ledger.clone()).unwrap();
+    // SAFETY: - the memory stays mapped.
+    unsafe { library.memrefcnt(begin, 2 * half) }.unwrap();
+    library.ledger();
+    // Thread 1 touches its half wholly, and a line of each page of the other half.
+    let work = |node: usize| {
+        ledger.touched_here(begin + node * half..begin + (node + 1) * half);
+        if node == 1 {
+            let page = numa::page_bytes();
+            ledger.ran_here(&Pattern { base: begin, stride: page, bytes: 8, times: 1 }, 0..32);
+        }
+    };
+    with_pair(&processors, work, |pair| {
+        pair.run();
+        assert_eq!((library.migrate_memory(), library.should_call()), (32, true));
+        pair.run();
+        assert_eq!((library.migrate_memory(), library.should_call()), (0, false));
+        assert_eq!(library.statistics().off, Some(Off::Settled));
+        pair.run();
+        assert_eq!(library.migrate_memory(), 0);
+        // As if a manager had moved them: what was frozen or settled counts anew.
+        library.threads_moved();
+        pair.run();
+        assert_eq!((library.migrate_memory(), library.should_call()), (0, false));
+        assert_eq!(library.statistics().rearmed, 1);
+    });
+}
+
+#[test]
+fn bad_areas_are_errors_and_the_others_count_on() {
+    let _alone = alone();
+    let page = numa::page_bytes();
+    let pages = Pages::map(4 * page).unwrap();
+    let begin = pages.addresses().start;
+    let mut library = Library::new(two_nodes(), Arc::default()).unwrap();
+    let code = bad_areas_are_errors_and_the_others_count_on as *const () as usize;
+    // SAFETY: - the memory that is taken stays mapped.
+    let mut add = |begin, length| unsafe { library.memrefcnt(begin, length) };
+    assert_eq!(add(begin, 2 * page), Ok(()));
+    assert!(matches!(add(begin, 0), Err(AreaError::Empty { .. })));
+    assert!(matches!(add(usize::MAX - 3, 9), Err(AreaError::Wraps { .. })));
+    assert!(matches!(add(begin + page, 5), Err(AreaError::Overlaps { .. })));
+    assert!(matches!(add(8, 8), Err(AreaError::Unmapped { .. })));
+    assert!(matches!(add(code, 8), Err(AreaError::Rights { .. })));
+    assert_eq!(add(begin + 2 * page, 2 * page), Ok(()));
+    library.enter();
+    sweep(begin, 4 * page);
+    library.leave();
+    assert_eq!(library.statistics().pages, 4);
+    assert!(library.should_call() || library.migrate_memory() == 0);
+}
+
+/// A loop of one region on an array; which half a thread uses is in `turned`.
+fn follow(settings: Settings, turned: &AtomicUsize, end: impl FnOnce(&mut Pilot, &Pair<'_>)) {
+    let _alone = alone();
+    let Some(processors) = processors() else { return };
+    let pages = Pages::map(512 * numa::page_bytes()).unwrap();
+    let (begin, half) = (pages.addresses().start, pages.addresses().len() / 2);
+    let work = |node: usize| {
+        for _ in 0..4 {
+            sweep(begin + (node ^ turned.load(SeqCst)) * half, half);
+        }
+    };
+    let own = vec![(&raw const work).addr()];
+    let code = settle as *const () as usize;
+    let mut pilot = Pilot::new(Machine::new(settings).unwrap(), settings, own, code);
+    with_pair(&processors, work, |pair| {
+        settle(&mut pilot, pair);
+        end(&mut pilot, pair);
+    });
+    drop(pages);
+}
+
+/// Iterations until the pilot is done.
+fn settle(pilot: &mut Pilot, pair: &Pair<'_>) {
+    for _ in 0..100_000 {
+        pilot.iteration_begins(2);
+        if pilot.is_done() {
+            return;
+        }
+        pilot.region_begins();
+        pair.run();
+        pilot.region_ends();
+    }
+    panic!("it does not end: {}", pilot.report());
+}
+
+#[test]
+fn a_pilot_finds_the_array_moves_its_half_and_ends_and_does_so_again_when_threads_move() {
+    let turned = AtomicUsize::new(0);
+    follow(two_nodes(), &turned, |pilot, pair| {
+        let report = pilot.report();
+        println!("{report}");
+        let moved = pilot.statistics().unwrap().migrations();
+        // What else the process has mapped may be hot, too.
+        assert!((240..=2000).contains(&moved), "{report}");
+        assert!(
+            report.contains("anonymous memory") && report.contains("no page should"),
+            "{report}"
+        );
+        assert!(!pilot.is_over());
+        turned.store(1, SeqCst);
+        pilot.threads_moved();
+        assert!(!pilot.is_done());
+        settle(pilot, pair);
+        let again = pilot.statistics().unwrap().migrations();
+        assert!(again >= moved + 240, "{}", pilot.report());
+        assert!(pilot.report().contains("1 times the threads went"), "{}", pilot.report());
+    });
+}
+
+#[test]
+fn a_loop_that_ends_while_it_is_recorded_leaves_nothing_armed() {
+    let turned = AtomicUsize::new(0);
+    let settings = two_nodes();
+    follow(settings, &turned, |pilot, pair| {
+        pilot.threads_moved();
+        for _ in 0..3 {
+            for _ in 0..4 {
+                pilot.iteration_begins(2);
+                pilot.region_begins();
+                pair.run();
+                pilot.region_ends();
+            }
+            pilot.loop_ends();
+            pair.run();
+        }
+        pilot.give_up("enough");
+        assert!(pilot.is_done() && pilot.report().contains("off: enough"));
+    });
+}
