@@ -11,8 +11,8 @@ use platform::numa::{self, Access, Advice, Pages, Policy};
 use upm::mover::Step;
 use upm::source::{LoopSchedule, Pattern, Scope, TrapParameters, TrapSource};
 use upm::{
-    Areas, CounterSource, Home, HotArray, KernelMover, KernelTopology, Mover, Node, Off, Outcome,
-    Parameters, Placement, Refusal, Topology, Upm,
+    Areas, CounterSource, Home, HotArray, KernelMover, KernelTopology, Machine, Mover, Node, Off,
+    Outcome, Parameters, Pilot, Placement, Refusal, Settings, Topology, Upm,
 };
 
 /// 8-byte elements of a page.
@@ -646,4 +646,91 @@ fn threads_that_went_to_other_nodes_get_their_pages_after_rearming() {
         assert_eq!(homes(&memory, &topology), [Home::On(Node::at(node)); 64]);
         upm.rearm();
     }
+}
+
+#[test]
+fn a_program_that_does_not_know_of_it_has_its_pages_moved_to_the_threads_that_use_them() {
+    let topology = machine!();
+    const PAGES: usize = 1024;
+    let page = numa::page_bytes();
+    let pages = Pages::map(PAGES * page).unwrap();
+    let begin = pages.addresses().start;
+    let touch = |at: usize| {
+        let place = std::ptr::without_provenance_mut::<u64>(at);
+        // SAFETY: - the test's memory, of which each thread has its own part.
+        unsafe { place.write_volatile(place.read_volatile() + 1) };
+    };
+    on_node(2, || (0..PAGES).for_each(|index| touch(begin + index * page)));
+    let settings = Settings { is_on: true, ..Settings::default() };
+    let machine = Machine::new(settings).unwrap();
+    let own = vec![(&raw const pages).addr()];
+    let mut pilot = Pilot::new(machine, settings, own, machine_code());
+    let part = PAGES / 8 * page;
+    for _ in 0..2000 {
+        pilot.iteration_begins(8);
+        if pilot.is_done() {
+            break;
+        }
+        pilot.region_begins();
+        on_all(|thread| {
+            for _ in 0..40 {
+                let own = begin + thread * part..begin + (thread + 1) * part;
+                own.step_by(64).for_each(touch);
+            }
+        });
+        pilot.region_ends();
+    }
+    println!("{}", pilot.report());
+    assert!(pilot.is_done(), "it does not end");
+    let found = KernelMover::new(topology).homes(&addresses_of(begin, PAGES));
+    let right = |index: usize| Home::On(Node::at(index / (PAGES / 4)));
+    let right = (0..PAGES).filter(|index| found[*index] == right(*index)).count();
+    assert!(right * 20 >= PAGES * 19, "{right} of {PAGES} pages are where they are used");
+}
+
+fn machine_code() -> usize {
+    machine_code as *const () as usize
+}
+
+#[test]
+fn the_placement_of_a_whole_program_holds_for_what_its_threads_touch_later() {
+    let topology = machine!();
+    const PAGES: usize = 256;
+    let page = numa::page_bytes();
+    let placed = |placement: Placement| {
+        let settings = Settings { placement: Some(placement), ..Settings::default() };
+        let machine = Machine::new(settings).unwrap();
+        // On a thread of node 1, whose policy ends with it; a thread that it starts inherits it.
+        on_node(1, || {
+            machine.place(placement)?;
+            let pages = Pages::map(PAGES * page)?;
+            // Faults of huge pages would place more at once.
+            let _small = numa::advise(pages.addresses(), Advice::NoHugePages);
+            let begin = pages.addresses().start;
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for at in addresses_of(begin, PAGES) {
+                        let place = std::ptr::without_provenance_mut::<u8>(at);
+                        // SAFETY: - the test's memory.
+                        unsafe { place.write_volatile(1) };
+                    }
+                });
+            });
+            let all = addresses_of(begin, PAGES);
+            if let Placement::Random(seed) = placement {
+                assert!(machine.scatter(&all, seed) > PAGES / 2);
+            }
+            let found = KernelMover::new(topology.clone()).homes(&all);
+            let on = |node| found.iter().filter(|home| **home == Home::On(Node(node))).count();
+            Ok::<_, platform::SysError>([0, 1, 2, 3].map(on))
+        })
+    };
+    assert_eq!(placed(Placement::FirstTouch).unwrap(), [0, PAGES, 0, 0]);
+    assert_eq!(placed(Placement::RoundRobin).unwrap(), [PAGES / 4; 4]);
+    assert_eq!(placed(Placement::WorstCase(Node(3))).unwrap(), [0, 0, 0, PAGES]);
+    let random = placed(Placement::Random(5)).unwrap();
+    assert!(random.iter().all(|count| (40..=90).contains(count)), "{random:?}");
+    let random_sum: usize = random.iter().sum();
+    assert_eq!(random_sum, PAGES);
+    assert!(placed(Placement::WorstCase(Node(9))).unwrap_err().is(libc::EINVAL));
 }
