@@ -40,26 +40,32 @@ static STANDALONE: AtomicPtr<Standalone> = AtomicPtr::new(ptr::null_mut());
 /// ```
 pub fn adjust_threads(most: usize, settings: impl FnOnce() -> Settings) -> usize {
     let most = most.max(1);
-    if engine::is_managed() {
-        return engine::grant_for(most).min(most);
-    }
     // ORDERING: Acquire - pairs with the AcqRel of `make`.
     // SAFETY: - null, or leaked by `make`.
     let standalone = match unsafe { STANDALONE.load(Acquire).as_ref() } {
         Some(standalone) if !standalone.born.is_parents() => standalone,
+        // A program that follows a manager has none.
+        _ if engine::is_managed() => return engine::grant_for(most).min(most),
         _ => match make(settings()) {
             Some(standalone) => standalone,
             None => return 1,
         },
     };
-    if standalone.calls.is_reading_due()
-        && standalone.asat.is_due()
-        && let Some(moment) = engine::moment()
-    {
-        standalone.asat.refresh();
-        standalone.asat.between_regions(&moment);
+    if standalone.calls.is_reading_due() {
+        evaluate(&standalone.asat);
     }
     standalone.asat.limit().min(most)
+}
+
+/// Evaluates if that is due.
+#[cold]
+fn evaluate(asat: &Asat) {
+    if asat.is_due()
+        && let Some(moment) = engine::moment()
+    {
+        asat.refresh();
+        asat.between_regions(&moment);
+    }
 }
 
 /// Makes the answering object and the engine's threads; `None` inside a region, where no thread is
