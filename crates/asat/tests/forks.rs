@@ -9,44 +9,53 @@ use std::time::{Duration, Instant};
 /// - Needs nothing.
 unsafe fn nothing(_: *const (), _: Member) {}
 
-fn fork_for(time: Duration) -> usize {
+/// However busy the machine is, what is waited for comes earlier.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Runs regions until `done` holds of their size; false: it never did.
+fn fork_until(mut done: impl FnMut(usize) -> bool) -> bool {
     let begin = Instant::now();
-    let mut size = 0;
-    while begin.elapsed() < time {
-        size = engine::grant_for(engine::processors());
+    while begin.elapsed() < LONGEST {
+        let size = engine::grant_for(engine::processors());
         // SAFETY: - takes no data, and does not unwind.
         unsafe { Team::reserve(size).run(nothing, std::ptr::null()) };
+        if done(size) {
+            return true;
+        }
     }
-    size
+    false
 }
 
-/// What a child ends with: 0, or the number of the fault.
-fn child() -> i32 {
-    let begun = asat::statistics().map_or(0, |statistics| statistics.evaluations);
-    fork_for(Duration::from_millis(300));
-    let Some(own) = asat::statistics() else { return 1 };
-    // It began anew: its counts are not the parent's plus its own.
-    if own.evaluations + own.blind == 0 || own.evaluations + own.blind > 30 {
+/// How often this process looked at its threads.
+fn looks() -> u64 {
+    asat::statistics().map_or(0, |statistics| statistics.evaluations + statistics.blind)
+}
+
+/// What a child ends with: 0, or the number of the fault. The parent looked `before` times.
+fn child(before: u64) -> i32 {
+    // It begins anew: its counts are not the parent's plus its own.
+    if looks() > before {
+        return 1;
+    }
+    if !fork_until(|_| (1..before).contains(&looks())) {
         return 2;
     }
-    i32::from(begun == 0 && engine::processors() > 1) * 3
+    0
 }
 
 /// One test: the mask and the children are the process's.
 #[test]
 fn a_forked_child_evaluates_by_itself_and_a_smaller_mask_counts_at_once() {
     assert!(asat::install(Settings::default().jitter(None)));
-    // Long enough that the parent has evaluated more often than a child can.
-    let long = Duration::from_millis(2000);
-    fork_for(long);
-    let parents = asat::statistics().expect("installed");
-    assert!(parents.evaluations + parents.blind >= 10, "{parents}");
+    // More often than a child has when it looks at its count.
+    assert!(fork_until(|_| looks() >= 20), "{:?}", asat::statistics());
+    let before = looks();
     // SAFETY: - the child uses what this test is about, and ends, by the alarm if it hangs.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         // SAFETY: - takes no pointers.
-        unsafe { libc::alarm(20) };
-        let code = child();
+        unsafe { libc::alarm(100) };
+        let code = child(before);
         // SAFETY: - ends the child without the parent's destructors.
         unsafe { libc::_exit(code) };
     }
@@ -63,9 +72,9 @@ fn a_forked_child_evaluates_by_itself_and_a_smaller_mask_counts_at_once() {
     // The mask that counts is that of the process's first thread, which waits for this test.
     let first = platform::affinity::Tid(std::process::id().cast_signed());
     set_affinity(Some(first), &one).expect("a processor of the mask");
-    assert_eq!(fork_for(Duration::from_millis(500)), 1);
-    assert_eq!(asat::statistics().expect("installed").most, 1);
+    let most = || asat::statistics().map(|statistics| statistics.most);
+    assert!(fork_until(|size| size == 1 && most() == Some(1)), "{:?}", asat::statistics());
     set_affinity(Some(first), &mask).expect("as before");
-    let size = fork_for(Duration::from_millis(500));
-    assert!(size >= 1 && asat::statistics().expect("installed").most == mask.len());
+    let all = Some(mask.len());
+    assert!(fork_until(|size| size >= 1 && most() == all), "{:?}", asat::statistics());
 }
