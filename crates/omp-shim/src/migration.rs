@@ -271,6 +271,9 @@ impl Follower {
                 *at += 1;
                 if *at >= found.length {
                     *at = 0;
+                    if self.pilot.is_about_to_choose() {
+                        self.pilot.set_stacks(largest_stack());
+                    }
                     self.pilot.iteration_begins(threads);
                 }
             }
@@ -285,6 +288,32 @@ impl Follower {
         self.pilot.region_begins();
         true
     }
+}
+
+/// What no stack of the program's threads exceeds: `None` where it has threads that are not the
+/// library's, whose stacks it does not know.
+fn largest_stack() -> Option<usize> {
+    const LEAST: usize = 8 << 20;
+    /// What the C library adds.
+    const MORE: usize = 64 << 10;
+    let tasks = platform::file::names("/proc/self/task").ok()?;
+    let mut strangers = 0;
+    for task in tasks {
+        let comm = std::path::Path::new("/proc/self/task").join(task).join("comm");
+        let name = platform::file::text(comm).unwrap_or_default();
+        strangers += usize::from(!name.starts_with("nanos-"));
+    }
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: - a place for the limit.
+    let is_read = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
+    let default = match limit.rlim_cur {
+        // The C library takes less than `LEAST` then.
+        libc::RLIM_INFINITY => LEAST,
+        bytes => usize::try_from(bytes).ok()?,
+    };
+    let own = settings().environment.stack_size.unwrap_or(0);
+    // The program's first thread is the one stranger.
+    (is_read && strangers <= 1).then(|| default.max(own).max(LEAST) + MORE)
 }
 
 /// Registers what writes the report.

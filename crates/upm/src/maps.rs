@@ -7,7 +7,9 @@
 //! private, hold no code, and have a number of pages at least: the program's own static data, and
 //! anonymous memory, as `malloc` takes it from the system for large arrays. Left out are
 //! - stacks of threads: memory above an inaccessible piece, which guards it. The kernel ends a
-//!   program whose signal it cannot put on a stack;
+//!   program whose signal it cannot put on a stack. A kernel before 6.7 joins a stack and the array
+//!   above it to one mapping: where all stacks are known to be smaller than some size, what comes
+//!   after that many bytes is an array, else all of it is left out;
 //! - the heap and those of threads, where the C library and the program keep what system calls use;
 //! - static data of libraries, and mappings of files;
 //! - each mapping that holds something of the library's own: its fault handler uses that.
@@ -95,12 +97,13 @@ pub fn within<'a>(lines: &'a [Line], addresses: &Range<usize>) -> impl Iterator<
 
 /// What may be hot among all mappings, ascending: at least `smallest` bytes each, and none that
 /// holds one of the addresses `own`. `program` is an address in the program's file, `own_code` one
-/// in the library's.
+/// in the library's. `stacks`: no thread's stack has more bytes.
 pub fn candidates(
     lines: &[Line],
     (program, own_code): (usize, usize),
     own: &[usize],
     smallest: usize,
+    stacks: Option<usize>,
 ) -> Vec<Found> {
     let path = lines
         .iter()
@@ -118,19 +121,23 @@ pub fn candidates(
         } else {
             Kind::Anonymous
         };
-        let is_stack = before.is_some_and(Line::is_inaccessible);
+        let has_stack = before.is_some_and(Line::is_inaccessible);
+        let begin = match stacks {
+            _ if !has_stack => Some(line.addresses.start),
+            Some(bytes) => line.addresses.start.checked_add(bytes),
+            None => None,
+        };
+        let begin = begin.filter(|begin| *begin < line.addresses.end);
         let is_of_library = before.is_some_and(|before| before.name.starts_with('/'));
         let is_thread_heap = line.addresses.start.is_multiple_of(THREAD_HEAP)
             && after.is_some_and(Line::is_inaccessible);
         let is_array = match kind {
             Kind::Static => true,
-            Kind::Anonymous => {
-                line.name.is_empty() && !is_stack && !is_of_library && !is_thread_heap
-            }
+            Kind::Anonymous => line.name.is_empty() && !is_of_library && !is_thread_heap,
         };
         let is_own = own.iter().any(|address| line.addresses.contains(address));
-        if line.is_plain() && is_array && !is_own {
-            let addresses = line.addresses.clone();
+        if let Some(begin) = begin.filter(|_| line.is_plain() && is_array && !is_own) {
+            let addresses = begin..line.addresses.end;
             match found.last_mut() {
                 // Data and its zeroed part.
                 Some(last)
@@ -192,25 +199,31 @@ mod tests {
     #[test]
     fn static_data_of_the_program_and_large_anonymous_memory_may_be_hot_and_nothing_else() {
         let lines = parse(MAPS);
-        let found = |own: &[usize], smallest| candidates(&lines, (0x40_0123, 5), own, smallest);
+        let found =
+            |own: &[usize], smallest| candidates(&lines, (0x40_0123, 5), own, smallest, None);
         let data = Found { addresses: 0x40_3000..0x90_4000, kind: Kind::Static };
         let array = Found { addresses: 0x7f00_2000_0000..0x7f00_2100_0000, kind: Kind::Anonymous };
         assert_eq!(found(&[], 1 << 18), [data.clone(), array.clone()]);
         assert_eq!(found(&[0x7f00_2000_1000], 1 << 18), [data]);
         assert_eq!(found(&[0x40_4000, 1], 1 << 23), [array]);
         assert_eq!(found(&[], 1).len(), 3, "a page, too");
-        let linked = candidates(&lines, (0x40_0123, 0x40_1010), &[], 1 << 18);
+        let linked = candidates(&lines, (0x40_0123, 0x40_1010), &[], 1 << 18, None);
         assert_eq!(linked.len(), 1, "the library is in the program: {linked:x?}");
+        let joined = candidates(&lines, (0, 0), &[], 1 << 22, Some(0x40_0000));
+        let above = 0x7f00_1040_1000..0x7f00_1080_1000;
+        assert!(joined.iter().any(|found| found.addresses == above), "{joined:x?}");
+        let smaller = candidates(&lines, (0, 0), &[], 1, Some(0x80_0000));
+        assert!(!smaller.iter().any(|found| found.addresses.end == above.end), "{smaller:x?}");
     }
 
     #[test]
     fn the_mapping_of_a_fresh_array_is_found_in_this_process_and_its_stack_is_not() {
         let array = platform::numa::Pages::map(1 << 22).unwrap();
         let (begin, stack) = (array.addresses().start, (&raw const array).addr());
-        let found = candidates(&read().unwrap(), (0, 0), &[], 1 << 22);
+        let found = candidates(&read().unwrap(), (0, 0), &[], 1 << 22, None);
         assert!(found.iter().any(|found| found.addresses.contains(&begin)), "{found:x?}");
         assert!(!found.iter().any(|found| found.addresses.contains(&stack)), "{found:x?}");
-        let found = candidates(&read().unwrap(), (0, 0), &[begin], 1 << 22);
+        let found = candidates(&read().unwrap(), (0, 0), &[begin], 1 << 22, None);
         assert!(!found.iter().any(|found| found.addresses.contains(&begin)), "{found:x?}");
     }
 }

@@ -82,6 +82,8 @@ pub struct Pilot {
     /// Addresses of the library's own memory, which its fault handler uses; and of its code.
     own: Vec<usize>,
     own_code: usize,
+    /// No thread's stack has more bytes.
+    stacks: Option<usize>,
     threads: usize,
     stage: Stage,
     upm: Option<Engine>,
@@ -109,6 +111,7 @@ impl Pilot {
             settings,
             own,
             own_code,
+            stacks: None,
             threads: 1,
             stage: if is_one { Stage::Done } else { Stage::Look },
             upm: None,
@@ -132,6 +135,17 @@ impl Pilot {
     /// Whether it has nothing to do even then.
     pub fn is_over(&self) -> bool {
         self.is_done() && self.machine.topology().homes() < 2
+    }
+
+    /// Whether the next iteration's beginning chooses areas.
+    pub fn is_about_to_choose(&self) -> bool {
+        self.stage == Stage::Time
+    }
+
+    /// No thread's stack has more bytes, if that is known. Then an array that the kernel has joined
+    /// with the stack below it is found.
+    pub fn set_stacks(&mut self, bytes: Option<usize>) {
+        self.stacks = bytes;
     }
 
     /// An iteration of the outer loop begins, whose regions have so many threads.
@@ -268,7 +282,8 @@ impl Pilot {
         // SAFETY: - takes a number.
         let program = unsafe { libc::getauxval(libc::AT_PHDR) };
         let program = usize::try_from(program).unwrap_or(0);
-        maps::candidates(&lines, (program, self.own_code), &own, pages.max(SMALLEST))
+        let smallest = pages.max(SMALLEST);
+        maps::candidates(&lines, (program, self.own_code), &own, smallest, self.stacks)
     }
 
     /// The random scheme: what is there goes to random nodes, once.

@@ -665,6 +665,8 @@ fn a_program_that_does_not_know_of_it_has_its_pages_moved_to_the_threads_that_us
     let machine = Machine::new(settings).unwrap();
     let own = vec![(&raw const pages).addr()];
     let mut pilot = Pilot::new(machine, settings, own, machine_code());
+    // Those of the test's threads.
+    pilot.set_stacks(Some((2 << 20) + (64 << 10)));
     let part = PAGES / 8 * page;
     for _ in 0..2000 {
         pilot.iteration_begins(8);
