@@ -1,5 +1,6 @@
 // BT: the implicit time steps of the flow problem by three block tridiagonal factors.
 #include "cfd_block.h"
+#include "common/outer.h"
 
 int main(int argc, char **argv)
 {
@@ -12,10 +13,15 @@ int main(int argc, char **argv)
         cfd_initialise(&cfd);
         report_start(&report);
         for (int step = 0; step < class->steps; step++) {
+            OUTER_BEGIN();
             cfd_rhs(&cfd, class->dt);
-            for (int direction = 0; direction < 3; direction++)
+            OUTER_PHASE();
+            for (int direction = 0; direction < 3; direction++) {
                 cfd_block_solve(&cfd, direction);
+                OUTER_PHASE();
+            }
             cfd_add(&cfd, 1.0);
+            OUTER_END();
         }
         report_stop(&report);
         cfd_rhs(&cfd, class->dt);

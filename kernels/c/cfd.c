@@ -1,5 +1,6 @@
 // The grid, the exact solution, the initial values, the right-hand side and the norms.
 #include "cfd.h"
+#include "common/outer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,6 +60,9 @@ void cfd_open(struct cfd *cfd, int n, double dt)
     cfd->change = report_memory("the change", (size_t)(change_step[2] * n), sizeof(double));
     cfd->force = report_memory("the source term", (size_t)(change_step[2] * n), sizeof(double));
     cfd->fourth = report_memory("the weights", 5 * (size_t)n, sizeof(double));
+    OUTER_ARRAY(cfd->state, (size_t)(step[2] * (n + 2)) * sizeof(double));
+    OUTER_ARRAY(cfd->change, (size_t)(change_step[2] * n) * sizeof(double));
+    OUTER_ARRAY(cfd->force, (size_t)(change_step[2] * n) * sizeof(double));
     fourth_weights(cfd);
     memset(cfd->state, 0, (size_t)step[2] * sizeof(double));
     cfd->state += step[2];

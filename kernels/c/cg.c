@@ -5,6 +5,7 @@
 // sparse random vectors whose element i is 1/2; plus (0.1 - shift) on the diagonal.
 
 #include "common/options.h"
+#include "common/outer.h"
 #include "common/random.h"
 #include "common/report.h"
 
@@ -174,6 +175,8 @@ static struct matrix make_matrix(const struct class *class)
                 a.row[r + 1] += a.row[r];
             a.column = report_memory("matrix", (size_t)a.row[n], sizeof(int));
             a.value = report_memory("matrix", (size_t)a.row[n], sizeof(double));
+            OUTER_ARRAY(a.column, (size_t)a.row[n] * sizeof(int));
+            OUTER_ARRAY(a.value, (size_t)a.row[n] * sizeof(double));
         }
     }
     free(vectors.count);
@@ -282,6 +285,9 @@ int main(int argc, char **argv)
         .q = report_memory("q", n, sizeof(double)),
         .r = report_memory("r", n, sizeof(double)),
     };
+    double *vectors[] = { w.x, w.z, w.p, w.q, w.r };
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
+        OUTER_ARRAY(vectors[i], n * sizeof(double));
     double nonzeros = class->nonzeros * (class->nonzeros + 1.0);
     double operations = 2.0 * class->iterations * class->n
                         * (3 + nonzeros + CG_STEPS * (5 + nonzeros) + 3);
@@ -292,8 +298,11 @@ int main(int argc, char **argv)
         iterate(&a, &w, class->shift, &residual); // touches all, not timed
         ones(&a, w.x);
         report_start(&report);
-        for (int i = 0; i < class->iterations; i++)
+        for (int i = 0; i < class->iterations; i++) {
+            OUTER_BEGIN();
             zeta = iterate(&a, &w, class->shift, &residual);
+            OUTER_END();
+        }
         report_stop(&report);
         check_close(&report.checks, "zeta", zeta, class->zeta, 1e-10);
         // Not published; an iteration that converges leaves nearly nothing.

@@ -5,6 +5,7 @@
 // once, element by element side by side, so that all arithmetic runs over neighbours in memory.
 
 #include "common/options.h"
+#include "common/outer.h"
 #include "common/random.h"
 #include "common/report.h"
 
@@ -68,6 +69,8 @@ static struct field make_field(const struct class *class)
     size_t size = place(&f, f.nz, 0, 0);
     f.re = report_memory("a field", size, sizeof(double));
     f.im = report_memory("a field", size, sizeof(double));
+    OUTER_ARRAY(f.re, size * sizeof(double));
+    OUTER_ARRAY(f.im, size * sizeof(double));
     return f;
 }
 
@@ -325,10 +328,12 @@ int main(int argc, char **argv)
         transform_planes(&frequencies, plan, true);
         transform_along_z(&frequencies, plan, true);
         for (int t = 1; t <= class->iterations; t++) {
+            OUTER_BEGIN();
             evolve(&frequencies, &result, t);
             transform_along_z(&result, plan, false);
             transform_planes(&result, plan, false);
             checksum(&result, sums[t - 1]);
+            OUTER_END();
         }
         report_stop(&report);
         for (int t = 1; t <= class->iterations; t++) {

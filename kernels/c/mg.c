@@ -5,6 +5,7 @@
 // point i of a level lies on point 2 i of the next finer one.
 
 #include "common/options.h"
+#include "common/outer.h"
 #include "common/random.h"
 #include "common/report.h"
 
@@ -47,7 +48,9 @@ static inline double *line(const struct grid *g, int i3, int i2)
 static struct grid make_grid(int n)
 {
     size_t side = (size_t)n + 2;
-    return (struct grid){ .n = n, .at = report_memory("a grid", side * side * side, sizeof(double)) };
+    struct grid g = { .n = n, .at = report_memory("a grid", side * side * side, sizeof(double)) };
+    OUTER_ARRAY(g.at, side * side * side * sizeof(double));
+    return g;
 }
 
 // The copies at the ends of the lines and of the plane i3, whose interior is complete.
@@ -338,8 +341,10 @@ int main(int argc, char **argv)
         report_start(&report);
         residual(&u[top], &v, &r[top]);
         for (int i = 0; i < class->iterations; i++) {
+            OUTER_BEGIN();
             cycle(u, &v, r, top, class->c);
             residual(&u[top], &v, &r[top]);
+            OUTER_END();
         }
         double result = norm(&r[top]);
         report_stop(&report);

@@ -8,6 +8,7 @@
 //
 // WIDTH lines are solved side by side, one in each element of a short vector.
 #include "cfd.h"
+#include "common/outer.h"
 
 #include <math.h>
 
@@ -239,11 +240,17 @@ int main(int argc, char **argv)
         cfd_initialise(&cfd);
         report_start(&report);
         for (int step = 0; step < class->steps; step++) {
+            OUTER_BEGIN();
             cfd_rhs(&cfd, class->dt);
+            OUTER_PHASE();
             solve_all(&cfd, 0);
+            OUTER_PHASE();
             solve_all(&cfd, 1);
+            OUTER_PHASE();
             solve_all(&cfd, 2);
+            OUTER_PHASE();
             cfd_add(&cfd, 1.0);
+            OUTER_END();
         }
         report_stop(&report);
         cfd_rhs(&cfd, class->dt);

@@ -18,7 +18,7 @@ use crate::skips;
 
 pub(super) const PROCESSORS: usize = 8;
 const NODES: usize = 4;
-const MEMORY_PER_NODE: usize = 512;
+pub(super) const MEMORY_PER_NODE: usize = 512;
 /// Exit code for "all programs succeeded": 2 x 42 + 1; see `init.sh`.
 const ALL_WELL: i32 = 85;
 /// The same for "some failed".

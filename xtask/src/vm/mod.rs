@@ -1,8 +1,8 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
-//! processors on 4 nodes; `numa` those of page migration, which need the nodes. Everything in it is
-//! emulated (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes,
+//! processors on 4 nodes; `numa` those of page migration, which need the nodes; `oracle` counts what
+//! page migration gains. Everything in it is emulated (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes,
 //! so that all interleavings happen, and time says nothing.
 
 mod count;
@@ -10,6 +10,7 @@ mod cpio;
 mod guest;
 mod needs;
 mod numa;
+mod oracle;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -77,6 +78,9 @@ pub(crate) enum Guest {
     Smp(Options),
     /// The same machine: page migration, every check by name.
     Numa(numa::Options),
+    /// The same machine under a counter of all accesses: what page migration gains, and the paper's
+    /// figures.
+    Oracle(oracle::Options),
 }
 
 /// What to run in it.
@@ -124,6 +128,7 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
     let (kernel, require) = match guest {
         Guest::Smp(options) => (&options.kernel, options.require),
         Guest::Numa(options) => (&options.kernel, options.require),
+        Guest::Oracle(options) => (&options.kernel, options.require),
     };
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
         return skip(require, &anyhow::anyhow!("it is set up for {TARGET} only"));
@@ -144,6 +149,7 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
         Guest::Smp(options) if options.count => count::run(workspace, &compiler, &needs, &folder),
         Guest::Smp(options) => smp(workspace, options, &needs, &folder),
         Guest::Numa(options) => numa::run(workspace, options, &needs, &folder),
+        Guest::Oracle(options) => oracle::run(workspace, options, &compiler, &needs, &folder),
     }
 }
 

@@ -1,0 +1,390 @@
+//! The tool that `cargo xtask vm oracle` links to the C kernels, in a guest with four nodes: places
+//! the kernels' arrays, runs an engine of page migration at the borders of their outer loop, and
+//! marks the iterations for the plugin that counts (`xtask/vm/oracle.c`).
+//!
+//! Arguments: kernel, class, placement, engine, iterations. The first iteration places pages and is
+//! not counted. Prints lines `oracle: NAME VALUE`.
+#![allow(clippy::unwrap_used, reason = "a run that cannot be made has failed")]
+#![allow(clippy::print_stdout, reason = "this is what it is for")]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use platform::numa::{self, Pages, Policy};
+use upm::source::{Scope, TrapParameters, TrapSource};
+use upm::{KernelMover, KernelTopology, Node, Parameters, Placement, Topology, Upm};
+
+/// Nanoseconds between two looks of the sampler, in the mean. Emulation is slow: so many are as
+/// many references as in one millisecond of a processor.
+const INTERVAL: u64 = 10_000_000;
+/// Counted iterations that the iterative engine has before phases are recorded.
+const BEFORE_PHASES: usize = 3;
+const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+/// Fast enough to act within a run: by default it looks once a second at most.
+const SCANS: [(&str, &str); 2] = [("scan_delay_ms", "10"), ("scan_period_min_ms", "50")];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Engine {
+    Nothing,
+    Kernel,
+    Iterative,
+    Phases,
+}
+
+struct Run {
+    topology: KernelTopology,
+    placement: Placement,
+    engine: Engine,
+    upm: Upm<'static>,
+    arrays: Vec<Range<usize>>,
+    iterations: usize,
+    /// `None` before the first one has ended.
+    counted: Option<usize>,
+    /// The counted iterations in which references were sampled.
+    sampled: usize,
+    began: Instant,
+    seconds: Vec<f64>,
+    balanced: u64,
+}
+
+thread_local! {
+    /// Of the first thread, which alone meets the borders.
+    static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
+}
+
+/// Whether to leave something undone, so that a check of the guest can be seen failing.
+static BREAKS: AtomicBool = AtomicBool::new(false);
+
+/// Executes a no-operation with a word in it.
+macro_rules! mark {
+    ($word:literal) => {
+        // SAFETY: - it does nothing.
+        unsafe {
+            std::arch::asm!(
+                ".byte 0x0f, 0x1f, 0x80",
+                concat!(".ascii \"", $word, "\""),
+                options(nostack, preserves_flags)
+            );
+        }
+    };
+}
+
+/// Writes to the page after the mark, as one piece of code that a translator does not divide.
+macro_rules! write_marked {
+    ($word:literal, $page:expr) => {
+        // SAFETY: - the caller's page.
+        unsafe {
+            std::arch::asm!(
+                "jmp 2f",
+                ".p2align 6",
+                "2:",
+                ".byte 0x0f, 0x1f, 0x80",
+                concat!(".ascii \"", $word, "\""),
+                "mov byte ptr [{page}], 1",
+                page = in(reg) $page,
+                options(nostack, preserves_flags)
+            );
+        }
+    };
+}
+
+/// Shows the plugin pages whose nodes are known.
+fn calibrate() {
+    let page = numa::page_bytes();
+    for node in 0..4u32 {
+        let pages = Pages::map(8 * page).unwrap();
+        let told = if BREAKS.load(Relaxed) { (node + 1) % 4 } else { node };
+        numa::bind(pages.addresses(), Policy::Bind, &[told]).unwrap();
+        for at in pages.addresses().step_by(page) {
+            // SAFETY: - a page of this function, that it may write.
+            unsafe { std::ptr::without_provenance_mut::<u8>(at).write_volatile(0) };
+            match node {
+                0 => write_marked!("NOD0", at),
+                1 => write_marked!("NOD1", at),
+                2 => write_marked!("NOD2", at),
+                _ => write_marked!("NOD3", at),
+            }
+        }
+    }
+}
+
+/// A counter of the kernel.
+fn counter(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap();
+    let mut found = text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    found.next().unwrap_or(0)
+}
+
+fn set_balancing(is_on: bool) {
+    if is_on {
+        for (name, value) in SCANS {
+            // A kernel without these files balances at its own pace.
+            let _own =
+                std::fs::write(format!("/sys/kernel/debug/sched/numa_balancing/{name}"), value);
+        }
+    }
+    std::fs::write(BALANCING, if is_on { "1" } else { "0" }).unwrap();
+}
+
+/// On which nodes the arrays' pages are.
+fn homes(arrays: &[Range<usize>]) -> [usize; 4] {
+    let mut found = [0; 4];
+    for array in arrays {
+        let pages: Vec<usize> = array.clone().step_by(numa::page_bytes()).collect();
+        let mut status = vec![-1; pages.len()];
+        numa::move_pages(&pages, None, &mut status).unwrap();
+        for node in status {
+            if let Some(found) = usize::try_from(node).ok().and_then(|node| found.get_mut(node)) {
+                *found += 1;
+            }
+        }
+    }
+    found
+}
+
+impl Run {
+    fn new(placement: &str, engine: &str, iterations: usize) -> Self {
+        let topology = KernelTopology::read().unwrap();
+        assert_eq!(topology.homes(), 4, "this machine has no four nodes");
+        let parameters = TrapParameters { interval: INTERVAL, ..TrapParameters::default() };
+        let source = Box::new(TrapSource::new(parameters));
+        let mover = KernelMover::new(topology.clone());
+        let upm = Upm::with(topology.clone(), mover, source, Parameters::default());
+        let placement = match placement {
+            "first-touch" => Placement::FirstTouch,
+            "round-robin" => Placement::RoundRobin,
+            "random" => Placement::Random(20_000),
+            "worst-case" => Placement::WorstCase(Node(0)),
+            _ => panic!("unknown placement {placement}"),
+        };
+        let engine = match engine {
+            "nothing" => Engine::Nothing,
+            "kernel" => Engine::Kernel,
+            "upm" => Engine::Iterative,
+            "record-replay" => Engine::Phases,
+            _ => panic!("unknown engine {engine}"),
+        };
+        let (arrays, seconds) = (Vec::new(), Vec::new());
+        let began = Instant::now();
+        Self {
+            topology,
+            placement,
+            engine,
+            upm,
+            arrays,
+            iterations,
+            counted: None,
+            sampled: 0,
+            began,
+            seconds,
+            balanced: 0,
+        }
+    }
+
+    fn array(&mut self, begin: usize, bytes: usize) {
+        let page = numa::page_bytes();
+        assert_eq!(begin % page, 0, "an array that does not begin with a page");
+        let whole = begin..(begin + bytes).next_multiple_of(page);
+        // The kernel's huge pages would make 512 pages one.
+        numa::advise(whole.clone(), numa::Advice::NoHugePages).unwrap();
+        let mut mover = KernelMover::new(self.topology.clone());
+        // SAFETY: - whole pages of a kernel, which has not used them yet.
+        let placed = unsafe {
+            upm::placement::place(whole.clone(), self.placement, &self.topology, &mut mover)
+        };
+        assert_eq!(placed.unwrap().elsewhere, 0, "pages that could not be placed");
+        // SAFETY: - the kernels keep their arrays to the end, and change no rights.
+        unsafe { self.upm.watch_raw(begin, whole.len()) }.unwrap();
+        self.arrays.push(whole);
+    }
+
+    fn begin(&mut self) {
+        let Some(iteration) = self.counted else { return };
+        self.began = Instant::now();
+        mark!("BITR");
+        match self.engine {
+            Engine::Nothing | Engine::Kernel => {}
+            Engine::Phases if iteration == BEFORE_PHASES => {
+                // SAFETY: - the arrays stay.
+                unsafe { self.upm.begin(Scope::Phases) };
+                self.upm.record();
+            }
+            Engine::Phases if iteration > BEFORE_PHASES => {
+                self.upm.replay();
+            }
+            Engine::Iterative | Engine::Phases => {
+                self.sampled += usize::from(self.upm.is_on());
+                // SAFETY: - the arrays stay.
+                unsafe { self.upm.begin(Scope::Iteration) };
+            }
+        }
+    }
+
+    fn phase(&mut self) {
+        match self.counted {
+            Some(iteration) if self.engine == Engine::Phases && iteration == BEFORE_PHASES => {
+                self.upm.record();
+            }
+            Some(iteration) if self.engine == Engine::Phases && iteration > BEFORE_PHASES => {
+                self.upm.replay();
+            }
+            _ => {}
+        }
+    }
+
+    /// True when it was the last one.
+    fn end(&mut self) -> bool {
+        let Some(iteration) = self.counted else {
+            self.first_ended();
+            return false;
+        };
+        match self.engine {
+            Engine::Nothing | Engine::Kernel => {}
+            Engine::Phases if iteration == BEFORE_PHASES => {
+                self.upm.record();
+                println!("oracle: planned {}", self.upm.compare_counters());
+            }
+            Engine::Phases if iteration > BEFORE_PHASES => {
+                self.upm.undo();
+            }
+            Engine::Iterative | Engine::Phases => {
+                if BREAKS.load(Relaxed) {
+                    self.upm.stop();
+                } else {
+                    self.upm.migrate_memory();
+                }
+            }
+        }
+        mark!("EITR");
+        self.seconds.push(self.began.elapsed().as_secs_f64());
+        self.counted = Some(iteration + 1);
+        iteration + 1 == self.iterations
+    }
+
+    /// The pages are where the first touch, or the scheme, put them.
+    fn first_ended(&mut self) {
+        println!("oracle: homes_before {:?}", homes(&self.arrays));
+        if self.engine == Engine::Kernel {
+            // Pages with a policy of their own are not balanced.
+            for array in &self.arrays {
+                numa::bind(array.clone(), Policy::Default, &[]).unwrap();
+            }
+            self.balanced = counter("numa_pages_migrated");
+            set_balancing(!BREAKS.load(Relaxed));
+        }
+        self.counted = Some(0);
+        mark!("BRUN");
+    }
+
+    fn finish(&mut self) {
+        mark!("ERUN");
+        if self.engine == Engine::Kernel {
+            set_balancing(false);
+            println!("oracle: balanced {}", counter("numa_pages_migrated") - self.balanced);
+        }
+        println!("oracle: homes_after {:?}", homes(&self.arrays));
+        let statistics = self.upm.statistics();
+        let calls: Vec<usize> = statistics.calls.iter().map(upm::Call::migrations).collect();
+        println!("oracle: pages {}", self.arrays.iter().map(|a| a.len() / 4096).sum::<usize>());
+        println!("oracle: calls {calls:?}");
+        println!("oracle: sampled {}", self.sampled);
+        println!("oracle: frozen {}", statistics.frozen);
+        println!("oracle: replayed {}", statistics.replayed);
+        println!("oracle: seconds {:.3?}", self.seconds);
+        if self.engine == Engine::Phases {
+            println!("oracle: replay_is_off {}", self.upm.phases().is_off());
+        }
+        if matches!(self.engine, Engine::Iterative | Engine::Phases) {
+            println!("{statistics}");
+        }
+    }
+}
+
+fn with(work: impl FnOnce(&mut Run)) {
+    RUN.with_borrow_mut(|run| run.as_mut().map(work));
+}
+
+/// See `kernels/c/common/outer.h`.
+#[unsafe(no_mangle)]
+extern "C" fn outer_array(memory: *mut c_void, bytes: usize) {
+    with(|run| run.array(memory.addr(), bytes));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn outer_begin() {
+    with(Run::begin);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn outer_phase() {
+    with(Run::phase);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn outer_end() {
+    let mut is_last = false;
+    with(|run| {
+        is_last = run.end();
+        if is_last {
+            run.finish();
+        }
+    });
+    if is_last {
+        std::process::exit(0);
+    }
+}
+
+// SAFETY: - the kernels' first functions, renamed by the compiler's command line.
+unsafe extern "C" {
+    fn bt_main(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    fn sp_main(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    fn cg_main(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    fn mg_main(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    fn ft_main(count: c_int, arguments: *mut *mut c_char) -> c_int;
+}
+
+/// The program's first function, as the C library calls it.
+///
+/// # Safety
+/// - `arguments` has `count` strings.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char) -> c_int {
+    let count = usize::try_from(count).unwrap();
+    // SAFETY: - the caller's promise.
+    let words: Vec<&str> = unsafe { std::slice::from_raw_parts(arguments, count) }
+        .iter()
+        // SAFETY: - the caller's promise.
+        .map(|word| unsafe { CStr::from_ptr(*word) }.to_str().unwrap())
+        .collect();
+    let [_, kernel, class, placement, engine, iterations] = words[..] else {
+        println!("usage: oracle KERNEL CLASS PLACEMENT ENGINE ITERATIONS");
+        return 2;
+    };
+    BREAKS.store(std::env::var_os("ORACLE_BREAKS").is_some(), Relaxed);
+    numa::set_thread_policy(Policy::Default, &[]).unwrap();
+    calibrate();
+    RUN.set(Some(Run::new(placement, engine, iterations.parse().unwrap())));
+    let class = std::ffi::CString::new(class).unwrap();
+    let mut given: Vec<*mut c_char> = [c"kernel", c"--class", &class, c"--repeat", c"1000"]
+        .iter()
+        .map(|word| word.as_ptr().cast_mut())
+        .collect();
+    given.push(std::ptr::null_mut());
+    let (count, given) = (5, given.as_mut_ptr());
+    // SAFETY: - five strings that live as long as this function.
+    let code = unsafe {
+        match kernel {
+            "bt" => bt_main(count, given),
+            "sp" => sp_main(count, given),
+            "cg" => cg_main(count, given),
+            "mg" => mg_main(count, given),
+            "ft" => ft_main(count, given),
+            _ => 2,
+        }
+    };
+    println!("oracle: {kernel} ended before its last iteration");
+    code.max(1)
+}

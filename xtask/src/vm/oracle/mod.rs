@@ -1,0 +1,258 @@
+//! Page migration judged by exact counts: five kernels in C run in the guest under a plugin that
+//! sees every access, from each placement and with each engine of migration.
+//!
+//! `count` reads what the plugin wrote; `judge` has the checks, by name; `figure` the paper's
+//! figures and table.
+
+mod count;
+mod figure;
+mod judge;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use self::count::{Counted, Run};
+use super::guest::{self, MEMORY_PER_NODE, Task, Turns};
+use super::needs::Needs;
+use super::{PROFILE, TARGET, static_flags};
+use crate::setup::{Compiler, Workspace, must_succeed};
+
+/// Whose example is linked to the kernels.
+const PACKAGE: &str = "nanothreads-upm";
+const EXAMPLE: &str = "oracle";
+/// Cache of a processor in KiB: the paper's is 4 MiB for class A, whose arrays are so much larger
+/// than those here.
+const CACHE: usize = 128;
+/// Seconds of one boot, and of one run in it.
+const LONGEST: u32 = 3000;
+const LONGEST_RUN: u32 = 600;
+pub(super) const PLACEMENTS: [&str; 4] = ["first-touch", "round-robin", "random", "worst-case"];
+pub(super) const ENGINES: [&str; 4] = ["nothing", "kernel", "upm", "record-replay"];
+
+/// A kernel: its sources but for what all share, its class, and the counted iterations of a run
+/// without migration and of one with.
+pub(super) struct Kernel {
+    pub(super) name: &'static str,
+    sources: &'static [&'static str],
+    pub(super) class: &'static str,
+    alone: usize,
+    moved: usize,
+    /// Phases that use the same pages from different nodes.
+    has_phases: bool,
+}
+
+/// The smallest classes whose arrays have 16 pages for each of 8 threads.
+pub(super) const KERNELS: [Kernel; 5] = [
+    Kernel {
+        name: "bt",
+        sources: &["bt.c", "cfd_block.c"],
+        class: "W",
+        alone: 2,
+        moved: 6,
+        has_phases: true,
+    },
+    Kernel { name: "sp", sources: &["sp.c"], class: "W", alone: 2, moved: 6, has_phases: true },
+    Kernel { name: "cg", sources: &["cg.c"], class: "W", alone: 2, moved: 6, has_phases: false },
+    Kernel { name: "mg", sources: &["mg.c"], class: "W", alone: 2, moved: 6, has_phases: false },
+    Kernel { name: "ft", sources: &["ft.c"], class: "S", alone: 2, moved: 6, has_phases: false },
+];
+const SHARED: [&str; 6] = [
+    "cfd.c",
+    "common/clock.c",
+    "common/options.c",
+    "common/random.c",
+    "common/report.c",
+    "common/verify.c",
+];
+
+/// What to run.
+///
+/// Exit code 0: all well, or skipped for a reason that is printed; 1: a check failed, or something
+/// was missing with `--require`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only these kernels: bt, sp, cg, mg, ft.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    kernels: Vec<String>,
+    /// CG and FT from two placements, without record-replay: some minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Where the counts, tables and figures go.
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Another kernel than Debian's cloud kernel.
+    #[arg(long, value_name = "FILE")]
+    pub(super) kernel: Option<PathBuf>,
+    /// Judge and draw the counts that are in the folder already.
+    #[arg(long)]
+    again: bool,
+    /// Tell the counter wrong nodes, and leave both engines off, to see the checks fail.
+    #[arg(long)]
+    breaks: bool,
+    /// What the machine lacks is a failure, not a reason to skip.
+    #[arg(long)]
+    pub(super) require: bool,
+}
+
+/// Runs, judges and draws; counts the checks that went well.
+pub(super) fn run(
+    workspace: &Workspace,
+    options: &Options,
+    compiler: &Compiler,
+    needs: &Needs,
+    folder: &Path,
+) -> anyhow::Result<u64> {
+    let runs = wanted(options)?;
+    let output = options.output.clone().unwrap_or_else(|| folder.join("oracle"));
+    std::fs::create_dir_all(&output)
+        .with_context(|| format!("cannot make {}", output.display()))?;
+    let counts = output.join("counts.csv");
+    if !options.again {
+        measure(workspace, options, compiler, needs, folder, &runs, &counts)?;
+    }
+    let text = std::fs::read_to_string(&counts)
+        .with_context(|| format!("cannot read {}", counts.display()))?;
+    let told = std::fs::read_to_string(output.join("told.txt")).unwrap_or_default();
+    let counted = Counted::read(&text, &told)?;
+    figure::draw(&counted, &output)?;
+    judge::judge(&counted)
+}
+
+/// The runs, in their order.
+fn wanted(options: &Options) -> anyhow::Result<Vec<Run>> {
+    if let Some(other) =
+        options.kernels.iter().find(|name| KERNELS.iter().all(|kernel| kernel.name != **name))
+    {
+        bail!("--kernels: there is no kernel {other}; bt, sp, cg, mg, ft exist");
+    }
+    let mut runs = Vec::new();
+    for kernel in &KERNELS {
+        let is_wanted = match (options.kernels.is_empty(), options.quick) {
+            (false, _) => options.kernels.iter().any(|name| name == kernel.name),
+            (true, true) => ["cg", "ft"].contains(&kernel.name),
+            (true, false) => true,
+        };
+        if !is_wanted {
+            continue;
+        }
+        for placement in PLACEMENTS {
+            for engine in ENGINES {
+                let is_short =
+                    ["first-touch", "worst-case"].contains(&placement) && engine != "record-replay";
+                if (options.quick && !is_short) || (engine == "record-replay" && !kernel.has_phases)
+                {
+                    continue;
+                }
+                let iterations = if engine == "nothing" { kernel.alone } else { kernel.moved };
+                runs.push(Run {
+                    kernel: kernel.name.to_owned(),
+                    class: kernel.class.to_owned(),
+                    placement: placement.to_owned(),
+                    engine: engine.to_owned(),
+                    iterations,
+                });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn measure(
+    workspace: &Workspace,
+    options: &Options,
+    compiler: &Compiler,
+    needs: &Needs,
+    folder: &Path,
+    runs: &[Run],
+    counts: &Path,
+) -> anyhow::Result<()> {
+    let plugin = folder.join("oracle.so");
+    compiler.build_shared(&workspace.root.join("xtask/vm/oracle.c"), &plugin)?;
+    let program = build(workspace, folder)?;
+    let tasks: Vec<Task> = runs
+        .iter()
+        .map(|run| Task {
+            name: run.name(),
+            program: program.clone(),
+            arguments: format!(
+                "{} {} {} {} {}",
+                run.kernel, run.class, run.placement, run.engine, run.iterations
+            ),
+            limit: LONGEST_RUN,
+        })
+        .collect();
+    let image = folder.join("oracle.cpio");
+    let mut variables = vec![
+        ("OMP_NUM_THREADS", "8".to_owned()),
+        ("GOMP_CPU_AFFINITY", "0-7".to_owned()),
+        ("OMP_WAIT_POLICY", "passive".to_owned()),
+    ];
+    if options.breaks {
+        variables.push(("ORACLE_BREAKS", "1".to_owned()));
+    }
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
+    std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
+    let raw = folder.join("oracle.csv");
+    let plugged = format!(
+        "{},out={},nodemb={MEMORY_PER_NODE},cachekb={CACHE}",
+        plugin.display(),
+        raw.display()
+    );
+    let begin = Instant::now();
+    let log = folder.join("oracle.log");
+    let extra = ["-plugin".to_owned(), plugged];
+    let (outcomes, _) = guest::boot(needs, &image, Turns::None, &extra, &log, LONGEST)?;
+    println!("{} runs in {:.0} s", outcomes.len(), begin.elapsed().as_secs_f64());
+    if let Some(outcome) = outcomes.iter().find(|outcome| outcome.code != 0) {
+        bail!("{} failed in the guest with {}:\n{}", outcome.name, outcome.code, outcome.text);
+    }
+    let text =
+        std::fs::read_to_string(&raw).with_context(|| format!("cannot read {}", raw.display()))?;
+    let (named, told) = count::named(&text, runs, &outcomes)?;
+    std::fs::write(counts, named).with_context(|| format!("cannot write {}", counts.display()))?;
+    let told_file = counts.with_file_name("told.txt");
+    std::fs::write(&told_file, told)
+        .with_context(|| format!("cannot write {}", told_file.display()))
+}
+
+/// The kernels with the tool, one static program.
+fn build(workspace: &Workspace, folder: &Path) -> anyhow::Result<PathBuf> {
+    let target = workspace.target.join("guest");
+    let mut command =
+        workspace.cargo(["build", "--package", PACKAGE, "--example", EXAMPLE, "--target", TARGET]);
+    command.args(["--profile", PROFILE, "--target-dir"]).arg(&target);
+    must_succeed(command.env("RUSTFLAGS", static_flags()))?;
+    let tool = target.join(TARGET).join(PROFILE).join("examples").join(format!("lib{EXAMPLE}.a"));
+    let kernels = workspace.root.join("kernels/c");
+    let objects = folder.join("oracle.objects");
+    std::fs::create_dir_all(&objects)
+        .with_context(|| format!("cannot make {}", objects.display()))?;
+    let mut linked = Vec::new();
+    let mut compile = |source: &str, rename: Option<&str>| -> anyhow::Result<()> {
+        let object = objects.join(source.replace(['/', '.'], "_") + ".o");
+        let mut command = Command::new("gcc");
+        command.args(["-std=c11", "-O3", "-march=x86-64-v2", "-fno-math-errno"]);
+        command.args(["-fno-trapping-math", "-fopenmp", "-I"]).arg(&kernels);
+        command.args(rename.map(|name| format!("-Dmain={name}_main")));
+        command.arg("-c").arg(kernels.join(source)).arg("-o").arg(&object);
+        must_succeed(&mut command)?;
+        linked.push(object);
+        Ok(())
+    };
+    for source in SHARED {
+        compile(source, None)?;
+    }
+    for kernel in &KERNELS {
+        for source in kernel.sources {
+            compile(source, Some(kernel.name))?;
+        }
+    }
+    let program = folder.join("oracle.program");
+    let mut link = Command::new("gcc");
+    link.args(["-static", "-fopenmp", "-o"]).arg(&program).args(linked).arg(tool).arg("-lm");
+    must_succeed(&mut link)?;
+    Ok(program)
+}
