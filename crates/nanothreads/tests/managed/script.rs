@@ -12,6 +12,7 @@ use platform::affinity::{CpuId, CpuSet, Tid, affinity};
 use platform::clock::monotonic_ns;
 use platform::event::Doorbell;
 use platform::fdpass;
+use platform::process::wait_readable;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -201,6 +202,8 @@ fn take_part(path: &Path, setup: Setup) -> Managed {
 
 /// The next program that connects, and what it says first.
 pub(crate) fn hear(listener: &OwnedFd) -> (OwnedFd, ToManager) {
+    let comes = wait_readable(&[listener.as_fd()], Some(PATIENCE)).expect("a listener");
+    assert!(!comes.is_empty(), "no program connects within {PATIENCE:?}");
     let socket = fdpass::accept(listener).expect("the program connects");
     let mut packet = vec![0; MAX_MESSAGE];
     let (length, _) =
