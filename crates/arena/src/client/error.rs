@@ -99,3 +99,45 @@ impl ConnectError {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_without_time_or_room_may_answer_later_and_no_other_one() {
+        let path = PathBuf::from("/m");
+        let unreachable = |errno: Errno| ConnectError::Unreachable {
+            path: path.clone(),
+            source: SysError::new("connect", errno as i32),
+        };
+        let refused = |code| ConnectError::Refused {
+            path: path.clone(),
+            refused: Refused { code, reason: String::new() },
+        };
+        let (timeout, what) = (Duration::from_millis(500), "it left".into());
+        let broken = io::ErrorKind::ConnectionReset.into();
+        for error in [
+            ConnectError::Silent { path: path.clone(), timeout },
+            ConnectError::Protocol { path: path.clone(), what },
+            ConnectError::System { path: path.clone(), source: broken },
+            unreachable(Errno::ETIMEDOUT),
+            unreachable(Errno::EAGAIN),
+            refused(RefusedCode::Full),
+            refused(RefusedCode::System),
+        ] {
+            assert!(error.may_pass(), "{error}");
+        }
+        for error in [
+            unreachable(Errno::ENOENT),
+            unreachable(Errno::ECONNREFUSED),
+            unreachable(Errno::EACCES),
+            refused(RefusedCode::Version),
+            refused(RefusedCode::NotYours),
+            refused(RefusedCode::Malformed),
+            ConnectError::TooLong { path: path.clone(), length: 1 << 20 },
+        ] {
+            assert!(!error.may_pass(), "{error}");
+        }
+    }
+}
