@@ -55,6 +55,25 @@ fn messages_keep_their_boundaries_and_order() {
 }
 
 #[test]
+fn a_crowd_that_connects_at_once_waits_in_the_listeners_queue() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
+    let most: usize = most.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    for (mode, number) in [(0o600, 400), (0o666, 250)] {
+        if most < number {
+            nanothreads_platform::skip!("the kernel lets {most} connections wait");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let _listener = listen(&path, mode).unwrap();
+        // No process accepts any of them.
+        let crowd: Result<Vec<OwnedFd>, _> =
+            (0..number).map(|_| connect(&path, Duration::from_millis(100))).collect();
+        assert_eq!(crowd.map(|crowd| crowd.len()), Ok(number), "mode {mode:o}");
+    }
+}
+
+#[test]
 fn descriptors_arrive_in_order_working_and_close_on_exec() {
     let (left, right) = pair().unwrap();
     let (reader, writer) = nix::unistd::pipe2(OFlag::O_CLOEXEC).unwrap();
