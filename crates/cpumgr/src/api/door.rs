@@ -198,7 +198,7 @@ async fn serve(
     let mut flood = 0;
     let share = if doorman.public { SHARE } else { MAX_OTHERS };
     loop {
-        while let Some(one) = lines.next(|uid| costs.is_free(uid) && others.has_room(uid, share)) {
+        while let Some(one) = lines.next(|uid| may_come_in(uid, share, &costs, &others)) {
             match open(one, doorman, serials.next(), &line, &others, &costs).await {
                 Ok(client) => drop(clients.spawn_local(client.serve())),
                 Err(error) => tracing::debug!(%error, "a connection was not taken"),
@@ -233,6 +233,11 @@ async fn serve(
             Some(_) = clients.join_next() => {}
         }
     }
+}
+
+/// Step 2, for the next connection of user `uid`.
+fn may_come_in(uid: u32, share: usize, costs: &Costs, others: &Others) -> bool {
+    costs.is_free(uid) && others.has_room(uid, share)
 }
 
 /// What [`take`] found.
@@ -391,5 +396,14 @@ mod tests {
             open((socket, false), doorman, 1, &line, &others, &costs).await.unwrap();
             assert!(!costs.is_free(owner), "it came in for nothing");
         });
+    }
+
+    #[test]
+    fn a_user_that_owes_or_has_its_share_does_not_come_in_and_others_do() {
+        let (costs, others) = (Costs::new(7, || 1 << 40), Others::default());
+        costs.charge(9, costs::OTHERS.burst + 1);
+        (0..SHARE as u64).for_each(|serial| drop(others.enter(serial, 8)));
+        let may = [8, 9, 10].map(|uid| may_come_in(uid, SHARE, &costs, &others));
+        assert_eq!(may, [false, false, true]);
     }
 }
