@@ -6,9 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use super::guest::{self, PROCESSORS, Task, Turns};
+use super::guest::{self, LONGEST, PROCESSORS, TARGET, Task, Turns, static_flags};
 use super::needs::Needs;
-use super::{LONGEST, TARGET, static_flags};
 use crate::artifact;
 use crate::setup::{Compiler, Workspace};
 

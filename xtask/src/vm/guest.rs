@@ -16,6 +16,20 @@ use super::needs::Needs;
 use crate::setup::shown;
 use crate::skips;
 
+/// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
+pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The profile of the root manifest for what is only tested there; what is counted has that of
+/// benches.
+pub(super) const PROFILE: &str = "guest";
+/// Seconds that a guest may take altogether.
+pub(super) const LONGEST: u32 = 540;
+
+/// Flags for programs that need nothing from the machine that they run on.
+pub(super) fn static_flags() -> String {
+    let given = std::env::var("RUSTFLAGS").unwrap_or_default();
+    format!("{given} -C target-feature=+crt-static -C strip=debuginfo").trim().to_owned()
+}
+
 pub(super) const PROCESSORS: usize = 8;
 const NODES: usize = 4;
 pub(super) const MEMORY_PER_NODE: usize = 512;

@@ -1,9 +1,10 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
-//! processors on 4 nodes; `numa` those of page migration, which need the nodes; `oracle` counts what
-//! page migration gains. Everything in it is emulated (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes,
-//! so that all interleavings happen, and time says nothing.
+//! processors on 4 nodes; `numa` those of page migration, which need the nodes; `oracle` counts
+//! what page migration gains. Everything in it is emulated (QEMU's TCG): slow, but each processor
+//! is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
+//! nothing.
 
 mod count;
 mod cpio;
@@ -18,24 +19,18 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 
-use self::guest::{Task, Turns};
+use self::guest::{LONGEST, PROFILE, TARGET, Task, Turns, static_flags};
 use self::needs::Needs;
 use crate::artifact::{self, Artifact};
 use crate::setup::{Compiler, Workspace};
 use crate::skips;
 
-/// Seconds that a guest may take altogether, and one program in it.
-const LONGEST: u32 = 540;
+/// Seconds that one program in a guest may take.
 const LONGEST_PROGRAM: u32 = 300;
 /// One program where the lane is one of many.
 const LONGEST_OF_MANY: u32 = 180;
 /// Seconds for the stress test where the lane is one of many.
 const SHORT_STRESS: u64 = 10;
-/// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// The profile of the root manifest for what is only tested there; what is counted has that of
-/// benches.
-const PROFILE: &str = "guest";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 5] = [
     "nanothreads",
@@ -159,12 +154,6 @@ fn skip(require: bool, reason: &anyhow::Error) -> anyhow::Result<u64> {
     }
     skips::note(format_args!("vm: {reason:#}"));
     Ok(0)
-}
-
-/// Flags for programs that need nothing from the machine that they run on.
-fn static_flags() -> String {
-    let given = std::env::var("RUSTFLAGS").unwrap_or_default();
-    format!("{given} -C target-feature=+crt-static -C strip=debuginfo").trim().to_owned()
 }
 
 /// Programs that need nothing from the machine that they run on: tests of the packages, examples,

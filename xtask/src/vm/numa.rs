@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use super::guest::{self, Task, Turns};
+use super::guest::{self, LONGEST, PROFILE, TARGET, Task, Turns, static_flags};
 use super::needs::Needs;
-use super::{LONGEST, PROFILE, TARGET, static_flags};
 use crate::artifact;
 use crate::setup::Workspace;
 use crate::skips;

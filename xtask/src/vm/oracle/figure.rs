@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::count::{Counted, Counts, MODELS, Matrix};
 use super::judge::mean;
-use super::{ENGINES, KERNELS, PLACEMENTS};
+use super::plan::{ENGINES, KERNELS, PLACEMENTS};
 
 const FIGURES: [Figure; 3] = [
     Figure {

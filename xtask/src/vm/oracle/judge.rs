@@ -3,7 +3,7 @@
 use anyhow::bail;
 
 use super::count::{Counted, Counts, MODELS, Matrix};
-use super::{KERNELS, PLACEMENTS};
+use super::plan::{KERNELS, PLACEMENTS};
 
 /// Points by which the share of remote misses may be above that of the best static placement.
 const POINTS: f64 = 1.0;

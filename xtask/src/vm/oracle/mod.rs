@@ -2,11 +2,12 @@
 //! sees every access, from each placement and with each engine of migration.
 //!
 //! `count` reads what the plugin wrote; `judge` has the checks, by name; `figure` the paper's
-//! figures and table.
+//! figures and table; `plan` says what is run.
 
 mod count;
 mod figure;
 mod judge;
+mod plan;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,9 +16,9 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 
 use self::count::{Counted, Run};
-use super::guest::{self, MEMORY_PER_NODE, Task, Turns};
+use self::plan::{ENGINES, KERNELS, PLACEMENTS};
+use super::guest::{self, MEMORY_PER_NODE, PROFILE, TARGET, Task, Turns, static_flags};
 use super::needs::Needs;
-use super::{PROFILE, TARGET, static_flags};
 use crate::setup::{Compiler, Workspace, must_succeed};
 
 /// Whose example is linked to the kernels.
@@ -29,36 +30,6 @@ const CACHE: usize = 128;
 /// Seconds of one boot, and of one run in it.
 const LONGEST: u32 = 3000;
 const LONGEST_RUN: u32 = 600;
-pub(super) const PLACEMENTS: [&str; 4] = ["first-touch", "round-robin", "random", "worst-case"];
-pub(super) const ENGINES: [&str; 4] = ["nothing", "kernel", "upm", "record-replay"];
-
-/// A kernel: its sources but for what all share, its class, and the counted iterations of a run
-/// without migration and of one with.
-pub(super) struct Kernel {
-    pub(super) name: &'static str,
-    sources: &'static [&'static str],
-    pub(super) class: &'static str,
-    alone: usize,
-    moved: usize,
-    /// Phases that use the same pages from different nodes.
-    has_phases: bool,
-}
-
-/// The smallest classes whose arrays have 16 pages for each of 8 threads.
-pub(super) const KERNELS: [Kernel; 5] = [
-    Kernel {
-        name: "bt",
-        sources: &["bt.c", "cfd_block.c"],
-        class: "W",
-        alone: 2,
-        moved: 6,
-        has_phases: true,
-    },
-    Kernel { name: "sp", sources: &["sp.c"], class: "W", alone: 2, moved: 6, has_phases: true },
-    Kernel { name: "cg", sources: &["cg.c"], class: "W", alone: 2, moved: 6, has_phases: false },
-    Kernel { name: "mg", sources: &["mg.c"], class: "W", alone: 2, moved: 6, has_phases: false },
-    Kernel { name: "ft", sources: &["ft.c"], class: "S", alone: 2, moved: 6, has_phases: false },
-];
 const SHARED: [&str; 6] = [
     "cfd.c",
     "common/clock.c",
