@@ -19,7 +19,7 @@ use upm::{KernelMover, KernelTopology, Node, Parameters, Placement, Topology, Up
 
 /// Nanoseconds between two looks of the sampler, in the mean. Emulation is slow: so many are as
 /// many references as in one millisecond of a processor.
-const INTERVAL: u64 = 10_000_000;
+const INTERVAL: u64 = 100_000_000;
 /// Counted iterations that the iterative engine has before phases are recorded.
 const BEFORE_PHASES: usize = 3;
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
