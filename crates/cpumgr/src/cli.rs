@@ -70,6 +70,8 @@ pub enum Command {
     /// Lets the manager begin anew with what is in force now; programs go on, and are taken in
     /// again.
     Restart(SocketArgs),
+    /// Shows on which memory nodes the pages of a process are, and its remote traffic.
+    Numa(NumaArgs),
     /// Runs a workload file in the simulator of the policies.
     Simulate(simulate::SimulateArgs),
 }
@@ -105,6 +107,31 @@ pub struct PidArgs {
     /// The process.
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: i32,
+}
+
+/// What `numa` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct NumaArgs {
+    /// The process.
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+    /// One JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// Every area, small ones too.
+    #[arg(long)]
+    pub all: bool,
+    /// How long remote traffic is counted, from 0 to 3600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = seconds)]
+    pub seconds: f64,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0 to 3600 is needed".to_owned()),
+    }
 }
 
 /// What `cancel` can be told.
@@ -303,6 +330,9 @@ pub struct RunArgs {
     /// build on it heed it.
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]
     pub weight: Option<Weight>,
+    /// On which memory nodes its pages come to be, as far as it sets no policy itself.
+    #[arg(long, value_enum, value_name = "SCHEME")]
+    pub placement: Option<Placement>,
     /// The program and its arguments.
     #[arg(
         required = true,
@@ -351,6 +381,19 @@ pub enum Strangers {
     Leave,
     /// Programs use it all the same.
     Ignore,
+}
+
+/// Where the pages of a program come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Placement {
+    /// On the node of the thread that touches them first.
+    FirstTouch,
+    /// On all nodes in turn.
+    RoundRobin,
+    /// On random nodes: only programs that use the library can.
+    Random,
+    /// On one node, while it has room.
+    WorstCase,
 }
 
 /// Whether the drop-in library is preloaded.

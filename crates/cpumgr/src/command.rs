@@ -10,7 +10,7 @@ use crate::escape::printable;
 use crate::output::{complain, print};
 use crate::run::{Start, run as start};
 use crate::status::Report;
-use crate::{administration, log, simulate, socket};
+use crate::{administration, log, numa, simulate, socket};
 
 /// Does what the command line says. `run` returns only when it fails.
 ///
@@ -31,6 +31,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Status(args) => status(&args),
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),
+        Command::Numa(args) => print(&numa::run(&args)?),
         Command::Simulate(args) => print(&simulate::run(&args)?),
     }
 }

@@ -12,7 +12,7 @@
 //! 6. `error`, `ledger`, `settings`, `trace`: faults, decisions, and what is written down.
 //! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
 //! 8. `simulate`: the simulator.
-//! 9. `cli`: the command line.
+//! 9. `cli`: the command line. `numa`: where the pages of a process are.
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `socket`: what a command shows, and which manager it asks.
 //! 12. `administration`, `status`: questions and orders to a manager.
@@ -49,6 +49,7 @@ pub mod limits;
 mod log;
 pub mod machine;
 mod masks;
+pub mod numa;
 mod output;
 mod own_file;
 pub mod preload;

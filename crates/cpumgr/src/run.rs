@@ -98,6 +98,11 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
             directory.display()
         )),
     }
+    if let Some(placement) = args.placement
+        && let Err(reason) = crate::numa::placement::set(placement)
+    {
+        warn(&format!("--placement: {reason}; the program runs with the placement that it finds"));
+    }
     inherited::pass_on(&mut command);
     let source = command.exec();
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
