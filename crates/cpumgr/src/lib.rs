@@ -15,7 +15,7 @@
 //! 9. `cli`: the command line. `numa`: where the pages of a process are.
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `socket`: what a command shows, and which manager it asks.
-//! 12. `administration`, `status`: questions and orders to a manager.
+//! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
 //! 13. `run`: programs that are started under it.
 //! 14. `command`: each command.
 
