@@ -44,7 +44,7 @@ impl Server {
 mod tests {
     use std::os::fd::OwnedFd;
 
-    use arena::message::{FromManager, RefusedCode, ToManager};
+    use arena::message::{FromManager, RefusedCode, Register, ToManager};
     use platform::event::Doorbell;
     use platform::process::{Peer, Pid};
     use tokio::sync::mpsc;
@@ -252,6 +252,29 @@ mod tests {
             (MAX_PROGRAMS, 3),
             "the last ones wait"
         );
+        server.end(&Ended::Signal);
+    }
+
+    #[test]
+    fn why_an_announced_process_is_refused_is_kept_for_status() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = nix::unistd::geteuid().as_raw();
+        let (mut server, mut kept) = (server(dir.path(), None), Vec::new());
+        let what = ToManager::Announce { attach: true };
+        assert_eq!(says(&mut server, &mut kept, (100, owner), what), None);
+        let register = Register {
+            layout: 7,
+            max_processors: 1,
+            request: 1,
+            fixed_team: false,
+            library: String::new(),
+            held: None,
+            within: None,
+        };
+        let what = ToManager::Register(register);
+        assert_eq!(says(&mut server, &mut kept, (100, owner), what), Some(RefusedCode::Version));
+        let reason = server.announced().find_map(|it| it.reason.clone());
+        assert!(reason.as_ref().is_some_and(|it| it.contains("layout version 7")), "{reason:?}");
         server.end(&Ended::Signal);
     }
 }
