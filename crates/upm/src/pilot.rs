@@ -16,10 +16,10 @@
 //!
 //! # Invariants
 //! I1  Outside a region, and when it is done, no access faults.
-//! I2  Windows are so far apart that their faults take about one part of [`SHARE`] of the time, and
-//!     so few that all of them take about [`TIMES`] iterations, or there are [`FEWEST_WINDOWS`].
+//! I2  Windows are so far apart that their faults take about one part of `SHARE` of the time, and
+//!     so few that all of them take about `TIMES` iterations, or there are `FEWEST_WINDOWS`.
 //!     They are reckoned by what a fault takes on an idle machine: on a busy one the time of an
-//!     iteration says nothing. Beside that, recorded iterations may take [`FREE`] nanoseconds more
+//!     iteration says nothing. Beside that, recorded iterations may take `FREE` nanoseconds more
 //!     than others; then what was counted decides.
 //!
 //! # Limits
