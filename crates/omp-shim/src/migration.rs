@@ -33,6 +33,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
+use upm::maps::{self, Own};
 use upm::source::{Ledger, Pattern};
 use upm::{Library, Machine, Pilot, Placement, Topology};
 
@@ -116,8 +117,19 @@ pub(crate) fn at_load() {
     }
     // The random scheme needs it, too: the kernel has none.
     if upm.is_on || matches!(upm.placement, Some(Placement::Random(_))) {
-        let own = vec![(&raw const STATE).addr(), ptr::from_ref(settings()).addr()];
-        let pilot = Pilot::new(machine, upm, own, at_load as *const () as usize);
+        let lines = match maps::read() {
+            Ok(lines) => lines,
+            Err(error) => {
+                let what = "/proc/self/maps cannot be read";
+                return message::warn(&format!("upm: {what}: {error}; pages stay where they are"));
+            }
+        };
+        let own = Own {
+            addresses: vec![(&raw const STATE).addr(), ptr::from_ref(settings()).addr()],
+            code: at_load as *const () as usize,
+            earlier: maps::anonymous(&lines),
+        };
+        let pilot = Pilot::new(machine, upm, own);
         let mut inner = fresh().inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.follower =
             Some(Follower { pilot, period: Period::new(), timed: None, looked: 0, master: 0 });

@@ -12,7 +12,11 @@
 //!   after that many bytes is an array, else all of it is left out;
 //! - the heap and those of threads, where the C library and the program keep what system calls use;
 //! - static data of libraries, and mappings of files;
-//! - each mapping that holds something of the library's own: its fault handler uses that.
+//! - each mapping that holds something of the library's own: its fault handler uses that;
+//! - what was mapped before, while the program was loaded: the loader's own memory, and the first
+//!   thread's static thread-local storage with its control block. The kernel writes into that block
+//!   (restartable sequences), and ends a program where it cannot. An array mapped later just below
+//!   is one mapping with it, so it is cut out by its addresses.
 //!
 //! So a library that is linked into the program leaves the program's static data out, of which its
 //! own is a part.
@@ -41,6 +45,18 @@ pub enum Kind {
     Static,
     /// Anonymous memory.
     Anonymous,
+}
+
+/// What is not the program's, though it may look so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Addresses of the library's own memory: no mapping that holds one may be hot.
+    pub addresses: Vec<usize>,
+    /// An address in the library's code: the program's static data is not hot where this is the
+    /// program's file.
+    pub code: usize,
+    /// Anonymous memory that was mapped when the program was loaded ([`anonymous`]), ascending.
+    pub earlier: Vec<Range<usize>>,
 }
 
 /// Memory that may be hot.
@@ -95,13 +111,18 @@ pub fn within<'a>(lines: &'a [Line], addresses: &Range<usize>) -> impl Iterator<
     })
 }
 
-/// What may be hot among all mappings, ascending: at least `smallest` bytes each, and none that
-/// holds one of the addresses `own`. `program` is an address in the program's file, `own_code` one
-/// in the library's. `stacks`: no thread's stack has more bytes.
+/// The addresses of all anonymous memory, ascending.
+pub fn anonymous(lines: &[Line]) -> Vec<Range<usize>> {
+    let without_name = lines.iter().filter(|line| line.name.is_empty());
+    without_name.map(|line| line.addresses.clone()).collect()
+}
+
+/// What may be hot among all mappings, ascending: at least `smallest` bytes each. `program` is an
+/// address in the program's file. `stacks`: no thread's stack has more bytes.
 pub fn candidates(
     lines: &[Line],
-    (program, own_code): (usize, usize),
-    own: &[usize],
+    program: usize,
+    own: &Own,
     smallest: usize,
     stacks: Option<usize>,
 ) -> Vec<Found> {
@@ -135,7 +156,7 @@ pub fn candidates(
             Kind::Static => true,
             Kind::Anonymous => line.name.is_empty() && !is_of_library && !is_thread_heap,
         };
-        let is_own = own.iter().any(|address| line.addresses.contains(address));
+        let is_own = own.addresses.iter().any(|address| line.addresses.contains(address));
         if let Some(begin) = begin.filter(|_| line.is_plain() && is_array && !is_own) {
             let addresses = begin..line.addresses.end;
             match found.last_mut() {
@@ -147,12 +168,16 @@ pub fn candidates(
                 {
                     last.addresses.end = addresses.end;
                 }
-                _ => found.push(Found { addresses, kind }),
+                _ if kind == Kind::Static => found.push(Found { addresses, kind }),
+                _ => {
+                    let rest = without(addresses, &own.earlier);
+                    found.extend(rest.into_iter().map(|addresses| Found { addresses, kind }));
+                }
             }
         }
     }
     // The library is a part of the program: it has its data there, too.
-    let is_program = |line: &Line| line.name == path && line.addresses.contains(&own_code);
+    let is_program = |line: &Line| line.name == path && line.addresses.contains(&own.code);
     if !path.is_empty() && lines.iter().any(is_program) {
         found.retain(|found| found.kind != Kind::Static);
     }
@@ -163,6 +188,23 @@ pub fn candidates(
         found.sort_by_key(|found| found.addresses.start);
     }
     found
+}
+
+/// What is left of some addresses without these, which ascend.
+fn without(mut addresses: Range<usize>, left_out: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut rest = Vec::new();
+    for hole in left_out {
+        if hole.start < addresses.end && addresses.start < hole.end {
+            if addresses.start < hole.start {
+                rest.push(addresses.start..hole.start);
+            }
+            addresses.start = hole.end.min(addresses.end);
+        }
+    }
+    if !addresses.is_empty() {
+        rest.push(addresses);
+    }
+    rest
 }
 
 /// The zeroed part of the program's static data is anonymous, and follows the rest.
@@ -178,6 +220,7 @@ fn is_end_of_static(
 mod tests {
     use super::*;
 
+    const NOTHING: Own = Own { addresses: Vec::new(), code: 0, earlier: Vec::new() };
     const MAPS: &str = "\
 00400000-00401000 r--p 00000000 08:01 42                         /home/a/pro gram
 00401000-00402000 r-xp 00001000 08:01 42                         /home/a/pro gram
@@ -199,31 +242,72 @@ mod tests {
     #[test]
     fn static_data_of_the_program_and_large_anonymous_memory_may_be_hot_and_nothing_else() {
         let lines = parse(MAPS);
-        let found =
-            |own: &[usize], smallest| candidates(&lines, (0x40_0123, 5), own, smallest, None);
+        let own = |addresses: &[usize], code| Own { addresses: addresses.into(), code, ..NOTHING };
+        let found = |addresses: &[usize], smallest| {
+            candidates(&lines, 0x40_0123, &own(addresses, 5), smallest, None)
+        };
         let data = Found { addresses: 0x40_3000..0x90_4000, kind: Kind::Static };
         let array = Found { addresses: 0x7f00_2000_0000..0x7f00_2100_0000, kind: Kind::Anonymous };
         assert_eq!(found(&[], 1 << 18), [data.clone(), array.clone()]);
         assert_eq!(found(&[0x7f00_2000_1000], 1 << 18), [data]);
         assert_eq!(found(&[0x40_4000, 1], 1 << 23), [array]);
         assert_eq!(found(&[], 1).len(), 3, "a page, too");
-        let linked = candidates(&lines, (0x40_0123, 0x40_1010), &[], 1 << 18, None);
+        let linked = candidates(&lines, 0x40_0123, &own(&[], 0x40_1010), 1 << 18, None);
         assert_eq!(linked.len(), 1, "the library is in the program: {linked:x?}");
-        let joined = candidates(&lines, (0, 0), &[], 1 << 22, Some(0x40_0000));
+        let joined = candidates(&lines, 0, &NOTHING, 1 << 22, Some(0x40_0000));
         let above = 0x7f00_1040_1000..0x7f00_1080_1000;
         assert!(joined.iter().any(|found| found.addresses == above), "{joined:x?}");
-        let smaller = candidates(&lines, (0, 0), &[], 1, Some(0x80_0000));
+        let smaller = candidates(&lines, 0, &NOTHING, 1, Some(0x80_0000));
         assert!(!smaller.iter().any(|found| found.addresses.end == above.end), "{smaller:x?}");
+    }
+
+    #[test]
+    fn what_was_mapped_at_the_start_is_cut_out_of_an_array_that_is_joined_with_it() {
+        let array = 0x7f00_2000_0000..0x7f00_2100_0000;
+        let found = |earlier: &[Range<usize>]| {
+            let own = Own { earlier: earlier.into(), ..NOTHING };
+            let found = candidates(&parse(MAPS), 0x40_0123, &own, 1 << 20, None);
+            let anonymous = found.into_iter().filter(|found| found.kind == Kind::Anonymous);
+            anonymous.map(|found| found.addresses).collect::<Vec<_>>()
+        };
+        let control_block = 0x7f00_20f0_0000..array.end;
+        assert_eq!(found(std::slice::from_ref(&control_block)), [array.start..0x7f00_20f0_0000]);
+        let middle = 0x7f00_2050_0000..0x7f00_2050_3000;
+        let both = [middle.clone(), control_block.clone()];
+        let halves = [array.start..middle.start, middle.end..control_block.start];
+        assert_eq!(found(&both), halves);
+        assert_eq!(found(&[0..array.start, array.end..usize::MAX]), [array.clone()]);
+        assert_eq!(found(&[0..0x7f00_2001_0000]), [0x7f00_2001_0000..array.end]);
+        assert_eq!(found(&[0..usize::MAX]), []);
+        let small = 0x7f00_2000_1000..array.end;
+        assert_eq!(found(&[small]), [], "too small without it");
+        let own = Own { earlier: vec![0..usize::MAX], ..NOTHING };
+        let data = candidates(&parse(MAPS), 0x40_0123, &own, 1 << 20, None);
+        assert_eq!(
+            data.len(),
+            1,
+            "static data is the program's, whenever it was mapped: {data:x?}"
+        );
+    }
+
+    #[test]
+    fn memory_without_a_name_is_anonymous() {
+        let earlier = anonymous(&parse(MAPS));
+        assert_eq!(earlier.len(), 8);
+        assert!(earlier.contains(&(0x7f00_2000_0000..0x7f00_2100_0000)));
+        assert!(!earlier.iter().any(|range| range.contains(&0x7ffc_0000_0000)), "the stack");
+        assert!(earlier.is_sorted_by_key(|range| range.start));
     }
 
     #[test]
     fn the_mapping_of_a_fresh_array_is_found_in_this_process_and_its_stack_is_not() {
         let array = platform::numa::Pages::map(1 << 22).unwrap();
         let (begin, stack) = (array.addresses().start, (&raw const array).addr());
-        let found = candidates(&read().unwrap(), (0, 0), &[], 1 << 22, None);
+        let found = candidates(&read().unwrap(), 0, &NOTHING, 1 << 22, None);
         assert!(found.iter().any(|found| found.addresses.contains(&begin)), "{found:x?}");
         assert!(!found.iter().any(|found| found.addresses.contains(&stack)), "{found:x?}");
-        let found = candidates(&read().unwrap(), (0, 0), &[begin], 1 << 22, None);
+        let own = Own { addresses: vec![begin], ..NOTHING };
+        let found = candidates(&read().unwrap(), 0, &own, 1 << 22, None);
         assert!(!found.iter().any(|found| found.addresses.contains(&begin)), "{found:x?}");
     }
 }

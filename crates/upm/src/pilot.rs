@@ -25,6 +25,9 @@
 //! # Limits
 //! - A program that unmaps an array while it is recorded, in a region, or in the moment in which a
 //!   window begins: another mapping at the same place could be armed once.
+//! - Memory that a program gives a thread as its stack, without a guard page below, is taken for an
+//!   array: glibc's and the library's own stacks have one.
+//! - Arrays of a program that loads the library later (`dlopen`) and had them before are left out.
 //! - A thread that is in no region may find memory armed, and not hand it to the system, while the
 //!   program is in one.
 
@@ -34,7 +37,7 @@ use std::ops::Range;
 use platform::numa::{self, Policy};
 
 use crate::machine::{Engine, Machine};
-use crate::maps::{self, Found, Kind};
+use crate::maps::{self, Found, Kind, Own};
 use crate::migrator::Parameters;
 use crate::placement::Placement;
 use crate::settings::Settings;
@@ -79,9 +82,8 @@ enum Stage {
 pub struct Pilot {
     machine: Machine,
     settings: Settings,
-    /// Addresses of the library's own memory, which its fault handler uses; and of its code.
-    own: Vec<usize>,
-    own_code: usize,
+    /// What is not the program's; its fault handler uses that.
+    own: Own,
     /// No thread's stack has more bytes.
     stacks: Option<usize>,
     threads: usize,
@@ -102,15 +104,13 @@ pub struct Pilot {
 }
 
 impl Pilot {
-    /// One on a machine. Mappings that hold an address of `own` are never hot, nor is the program's
-    /// static data where `own_code` is in the program itself.
-    pub fn new(machine: Machine, settings: Settings, own: Vec<usize>, own_code: usize) -> Self {
+    /// One on a machine. Nothing of `own` is ever hot.
+    pub fn new(machine: Machine, settings: Settings, own: Own) -> Self {
         let is_one = machine.topology().homes() < 2;
         Self {
             machine,
             settings,
             own,
-            own_code,
             stacks: None,
             threads: 1,
             stage: if is_one { Stage::Done } else { Stage::Look },
@@ -278,12 +278,12 @@ impl Pilot {
         let pages = PAGES_PER_THREAD * self.threads * numa::page_bytes();
         let here = 0u8;
         let mut own = self.own.clone();
-        own.extend([(&raw const here).addr(), (&raw const *self).addr()]);
+        own.addresses.extend([(&raw const here).addr(), (&raw const *self).addr()]);
         // SAFETY: - takes a number.
         let program = unsafe { libc::getauxval(libc::AT_PHDR) };
         let program = usize::try_from(program).unwrap_or(0);
         let smallest = pages.max(SMALLEST);
-        maps::candidates(&lines, (program, self.own_code), &own, smallest, self.stacks)
+        maps::candidates(&lines, program, &own, smallest, self.stacks)
     }
 
     /// The random scheme: what is there goes to random nodes, once.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use platform::affinity::{self, CpuSet};
 use platform::numa::{self, Access, Advice, Pages, Policy};
+use upm::maps::Own;
 use upm::mover::Step;
 use upm::source::{LoopSchedule, Pattern, Scope, TrapParameters, TrapSource};
 use upm::{
@@ -663,8 +664,9 @@ fn a_program_that_does_not_know_of_it_has_its_pages_moved_to_the_threads_that_us
     on_node(2, || (0..PAGES).for_each(|index| touch(begin + index * page)));
     let settings = Settings { is_on: true, ..Settings::default() };
     let machine = Machine::new(settings).unwrap();
-    let own = vec![(&raw const pages).addr()];
-    let mut pilot = Pilot::new(machine, settings, own, machine_code());
+    let addresses = vec![(&raw const pages).addr()];
+    let own = Own { addresses, code: machine_code(), ..Own::default() };
+    let mut pilot = Pilot::new(machine, settings, own);
     // Those of the test's threads.
     pilot.set_stacks(Some((2 << 20) + (64 << 10)));
     let part = PAGES / 8 * page;

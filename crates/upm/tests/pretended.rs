@@ -8,6 +8,7 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 use platform::affinity::{self, CpuId, CpuSet};
 use platform::numa::{self, Pages};
+use upm::maps::Own;
 use upm::source::{Ledger, Pattern};
 use upm::{AreaError, Library, Machine, Node, Off, Pilot, Placement, Settings};
 
@@ -151,9 +152,12 @@ fn follow(settings: Settings, turned: &AtomicUsize, end: impl FnOnce(&mut Pilot,
             sweep(begin + (node ^ turned.load(SeqCst)) * half, half);
         }
     };
-    let own = vec![(&raw const work).addr()];
-    let code = settle as *const () as usize;
-    let mut pilot = Pilot::new(Machine::new(settings).unwrap(), settings, own, code);
+    let own = Own {
+        addresses: vec![(&raw const work).addr()],
+        code: settle as *const () as usize,
+        ..Own::default()
+    };
+    let mut pilot = Pilot::new(Machine::new(settings).unwrap(), settings, own);
     with_pair(&processors, work, |pair| {
         settle(&mut pilot, pair);
         end(&mut pilot, pair);
