@@ -263,31 +263,25 @@ mod tests {
 
     #[test]
     fn what_was_mapped_at_the_start_is_cut_out_of_an_array_that_is_joined_with_it() {
-        let array = 0x7f00_2000_0000..0x7f00_2100_0000;
-        let found = |earlier: &[Range<usize>]| {
-            let own = Own { earlier: earlier.into(), ..NOTHING };
+        let (begin, end) = (0x7f00_2000_0000, 0x7f00_2100_0000);
+        let hot = |kind, earlier: &[(usize, usize)]| {
+            let earlier = earlier.iter().map(|(begin, end)| *begin..*end).collect();
+            let own = Own { earlier, ..NOTHING };
             let found = candidates(&parse(MAPS), 0x40_0123, &own, 1 << 20, None);
-            let anonymous = found.into_iter().filter(|found| found.kind == Kind::Anonymous);
-            anonymous.map(|found| found.addresses).collect::<Vec<_>>()
+            let of_kind = found.into_iter().filter(|found| found.kind == kind);
+            of_kind.map(|found| (found.addresses.start, found.addresses.end)).collect::<Vec<_>>()
         };
-        let control_block = 0x7f00_20f0_0000..array.end;
-        assert_eq!(found(std::slice::from_ref(&control_block)), [array.start..0x7f00_20f0_0000]);
-        let middle = 0x7f00_2050_0000..0x7f00_2050_3000;
-        let both = [middle.clone(), control_block.clone()];
-        let halves = [array.start..middle.start, middle.end..control_block.start];
-        assert_eq!(found(&both), halves);
-        assert_eq!(found(&[0..array.start, array.end..usize::MAX]), [array.clone()]);
-        assert_eq!(found(&[0..0x7f00_2001_0000]), [0x7f00_2001_0000..array.end]);
-        assert_eq!(found(&[0..usize::MAX]), []);
-        let small = 0x7f00_2000_1000..array.end;
-        assert_eq!(found(&[small]), [], "too small without it");
-        let own = Own { earlier: vec![0..usize::MAX], ..NOTHING };
-        let data = candidates(&parse(MAPS), 0x40_0123, &own, 1 << 20, None);
-        assert_eq!(
-            data.len(),
-            1,
-            "static data is the program's, whenever it was mapped: {data:x?}"
-        );
+        let found = |earlier: &[(usize, usize)]| hot(Kind::Anonymous, earlier);
+        let block = 0x7f00_20f0_0000;
+        assert_eq!(found(&[(block, end)]), [(begin, block)]);
+        let middle = (0x7f00_2050_0000, 0x7f00_2050_3000);
+        assert_eq!(found(&[middle, (block, end)]), [(begin, middle.0), (middle.1, block)]);
+        assert_eq!(found(&[(0, begin), (end, usize::MAX)]), [(begin, end)]);
+        assert_eq!(found(&[(0, 0x7f00_2001_0000)]), [(0x7f00_2001_0000, end)]);
+        assert_eq!(found(&[(0, usize::MAX)]), []);
+        assert_eq!(found(&[(begin + 0x1000, end)]), [], "too small without it");
+        let data = hot(Kind::Static, &[(0, usize::MAX)]);
+        assert_eq!(data, [(0x40_3000, 0x90_4000)], "the program's, whenever it was mapped");
     }
 
     #[test]
