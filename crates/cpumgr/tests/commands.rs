@@ -7,7 +7,7 @@ mod support;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use support::{Manager, Program, cpumgr, errors, eventually};
+use support::{Manager, Program, copy_program, cpumgr, errors, eventually};
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -119,7 +119,7 @@ fn restart_keeps_what_was_set_and_who_runs() {
 fn a_manager_whose_program_is_gone_refuses_to_begin_anew_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let (program, socket) = (dir.path().join("cpumgr"), dir.path().join("app.sock"));
-    std::fs::copy(cpumgr().get_program(), &program).unwrap();
+    copy_program(cpumgr().get_program(), &program);
     let mut manager = Command::new(&program);
     let manager = manager.args(["daemon", "--strangers", "ignore", "--socket"]).arg(&socket);
     let mut manager = manager.stderr(std::process::Stdio::null()).spawn().unwrap();

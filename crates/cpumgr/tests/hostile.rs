@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use platform::fdpass;
 use platform::shm::SharedMemory;
-use support::{Manager, PATIENCE, Program, connection, eventually, register_packet};
+use support::{Manager, PATIENCE, Program, connection, copy_program, eventually, register_packet};
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -340,7 +340,7 @@ fn another_user_is_refused() {
     open(manager.dir.path(), 0o755);
     open(&manager.socket(), 0o666);
     let copy = manager.dir.path().join("program");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    copy_program(std::env::current_exe().unwrap(), &copy);
     open(&copy, 0o755);
     let mut command = std::process::Command::new(&copy);
     command

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use support::{EndManagers, cpumgr, errors};
+use support::{EndManagers, copy_program, cpumgr, errors, lengthen_program};
 
 /// `cpumgr run` on a socket below `dir`.
 fn run(dir: &Path) -> Command {
@@ -31,7 +31,7 @@ fn installed(dir: &Path, name: &str) -> Command {
     let copy = place.join("cpumgr");
     // A manager may run from it already.
     if !copy.exists() {
-        std::fs::copy(ours.get_program(), &copy).unwrap();
+        copy_program(ours.get_program(), &copy);
     }
     let mut command = Command::new(copy);
     for (variable, _) in ours.get_envs() {
@@ -106,9 +106,9 @@ fn a_huge_program_starts_without_being_read() {
     std::fs::create_dir(&library).unwrap();
     std::fs::copy(cpumgr().get_program(), library.join("libgomp.so.1")).unwrap();
     let huge = dir.path().join("huge");
-    std::fs::copy("/bin/true", &huge).unwrap();
+    copy_program("/bin/true", &huge);
     // Sparse: it takes no place on the disk.
-    std::fs::OpenOptions::new().write(true).open(&huge).unwrap().set_len(1 << 30).unwrap();
+    lengthen_program(&huge, 1 << 30);
     let mut command = run(dir.path());
     assert!(command.arg("--lib").arg(&library).arg("--").arg(&huge).output().is_ok());
     let most = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)

@@ -10,7 +10,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use platform::fdpass;
-use support::{Manager, PATIENCE, connection, cpumgr, errors, eventually, register_packet};
+use support::{
+    Manager, PATIENCE, connection, copy_program, cpumgr, errors, eventually, register_packet,
+};
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -139,7 +141,7 @@ fn a_socket_of_another_user_is_exit_code_5() {
     let manager = Manager::start(&[]);
     let place = tempfile::tempdir().unwrap();
     let copy = place.path().join("cpumgr");
-    std::fs::copy(support::CPUMGR, &copy).unwrap();
+    copy_program(support::CPUMGR, &copy);
     for path in [place.path(), &copy] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }

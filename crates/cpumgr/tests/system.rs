@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use support::{CPUMGR, Manager, Program, cpumgr, errors, eventually, two_processors};
+use support::{CPUMGR, Manager, Program, copy_program, cpumgr, errors, eventually, two_processors};
 
 /// A user that no other part of the test has.
 const STRANGER: u32 = 65534;
@@ -36,7 +36,7 @@ impl ForAll {
         }
         let copy = |from: &Path, name: &str| {
             let to = dir.join(name);
-            std::fs::copy(from, &to).unwrap();
+            copy_program(from, &to);
             std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o755)).unwrap();
             to
         };

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cpumgr::status::Report;
-use support::{Program, cpumgr, errors, eventually, eventually_alone, two_processors};
+use support::{
+    Program, copy_program, cpumgr, errors, eventually, eventually_alone, two_processors,
+};
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -45,7 +47,7 @@ impl Copies {
             (cpumgr().get_program().into(), "cpumgr"),
         ] {
             let to = dir.path().join(name);
-            std::fs::copy(from, &to).unwrap();
+            copy_program(from, &to);
             open(&to);
         }
         Some(Self { dir })

@@ -63,6 +63,8 @@ impl Server {
         else {
             return;
         };
+        self.let_go(serial);
+        // Logged after the masks are restored: a reader of this line finds the threads free.
         tracing::warn!(
             pid = pid.0,
             running,
@@ -70,7 +72,6 @@ impl Server {
             "a program that does not speak is left alone from now on: more of its \
             threads run all the time than it has processors, and they may wait for each other by spinning"
         );
-        self.let_go(serial);
         let announced = self.connections.values_mut().find(|it| it.is_silent(pid));
         if let Some(connection) = announced {
             self.alone.insert(connection.serial);
