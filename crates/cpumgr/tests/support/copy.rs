@@ -6,7 +6,7 @@ use std::process::Command;
 /// Copies a program with `cp`, which leaves it executable for certain.
 ///
 /// A copy made by this process would be open for writing here for a moment. A child that another
-/// test's thread forks in that moment has the same open file until it calls `execve`, and to run the
+/// test's thread forks in that moment has the same open file until it calls `execve`. Running the
 /// copy in the meantime fails with ETXTBSY.
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
     made(Command::new("cp").arg("--").arg(from.as_ref()).arg(to));
