@@ -6,6 +6,8 @@
 //!   *carrier*), and keeps that when it waits.
 //! - Its *inputs* are what must happen before it goes on ([`inputs`]); its *successors* are those
 //!   for which it is such an input ([`successors`]).
+//! - Nano-threads that wait on one thread are *nested*: they go on in the reverse order of their
+//!   beginning, as calls end. Those that are *suspendable* are not ([`ready`]).
 //! - Its *home* is the member of the team that started it. Only unstarted nano-threads are stolen:
 //!   a started one may hold what must not leave its thread (an `Rc`, a borrow of thread-local
 //!   storage), and stays.

@@ -47,6 +47,8 @@ pub(crate) struct Traits {
     /// Bytes; 0 = the default.
     pub(crate) stack_size: usize,
     pub(crate) name: Option<Cow<'static, str>>,
+    /// It may go on while others that were started after it on its thread wait.
+    pub(crate) is_suspendable: bool,
 }
 
 /// See the module head. `node` comes first: `of_node`.
@@ -58,6 +60,7 @@ pub(crate) struct Nano {
     skip: AtomicBool,
     /// Its memory is a shelf's; else that of an `Arc`.
     pooled: bool,
+    is_suspendable: bool,
     priority: i32,
     creator: u32,
     number: u64,
@@ -78,11 +81,23 @@ struct Rare {
     claimed: Cell<usize>,
 }
 
+/// Why a started nano-thread does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// It waits, or it runs.
+    Waits,
+    /// Its wait is over.
+    Due,
+    /// It lets others go first.
+    Yields,
+}
+
 /// The running half of a nano-thread.
 struct Strand {
     body: UnsafeCell<Body>,
     /// The carrier on whose stack it runs, once it has started; null: it runs on the member's own.
     carrier: Cell<*const Carrier>,
+    pause: Cell<Pause>,
 }
 
 // SAFETY: - the table in the module head says which thread touches which cell, and what hands it
@@ -205,6 +220,7 @@ impl Nano {
         pooled: bool,
     ) -> Self {
         let priority = traits.as_ref().map_or(0, |traits| traits.priority);
+        let is_suspendable = traits.as_ref().is_some_and(|traits| traits.is_suspendable);
         let rare = traits.map(|traits| {
             Box::new(Rare {
                 stack_size: traits.stack_size,
@@ -220,11 +236,16 @@ impl Nano {
             successors: Successors::new(),
             skip: AtomicBool::new(false),
             pooled,
+            is_suspendable,
             priority,
             creator,
             number,
             rare,
-            strand: Strand { body: UnsafeCell::new(body), carrier: Cell::new(ptr::null()) },
+            strand: Strand {
+                body: UnsafeCell::new(body),
+                carrier: Cell::new(ptr::null()),
+                pause: Cell::new(Pause::Waits),
+            },
         }
     }
 
@@ -370,6 +391,22 @@ impl Nano {
             .and_then(|rare| rare.name.as_deref())
             .map(|name| ptr::from_ref(name.as_bytes()));
         Label { name, creator: self.creator, number: self.number }
+    }
+
+    /// It may go on whenever its wait is over. Else only when all that were started after it on its
+    /// thread have ended, but for those that are suspendable themselves.
+    pub(crate) fn is_suspendable(&self) -> bool {
+        self.is_suspendable
+    }
+
+    /// Why it does not run. By its home.
+    pub(crate) fn pause(&self) -> Pause {
+        self.strand.pause.get()
+    }
+
+    /// Says so. By its home.
+    pub(crate) fn set_pause(&self, pause: Pause) {
+        self.strand.pause.set(pause);
     }
 
     /// It starts on `carrier`. By its home.

@@ -39,14 +39,16 @@ use std::thread;
 /// # While a nano-thread waits
 /// A nano-thread that calls [`wait`](Self::wait), [`yield_now`](Self::yield_now),
 /// [`suspend`](Self::suspend) or [`group`](Self::group) leaves its kernel thread to other
-/// nano-threads of the scope, and goes on later on the same one. So those of one kernel thread go
-/// on and end in any order, and share what belongs to that thread:
-/// - **A thread-local that is set for the time of a call** must not be held across these four. The
-///   crate `scoped_tls` does that, and so does every guard that puts the old value back: they count
-///   on calls of one thread to end in the reverse order of their beginning. Here one nano-thread
-///   gets what another one has set; with `scoped_tls` that is a reference to what may be gone: *use
-///   after free*, although every function of it is safe, here and there, and neither side can
-///   notice. Set such a thread-local anew inside each piece of work between two waits.
+/// nano-threads of the scope, and goes on later on the same one.
+/// - **Waits of one kernel thread nest**: what is started there while a nano-thread waits ends
+///   before that one goes on, as calls do, and as rayon's waits do. So whatever counts on the calls
+///   of a thread to end in the reverse order of their beginning stays right: thread-locals that are
+///   set for the time of a call (`scoped_tls`), guards that put an old value back. Two nano-threads
+///   that wait *for each other* may stop for ever by it: one that waits for what another one does
+///   after its own wait, a child that depends on a task which waits below on the same thread.
+///   Waits for children, and for events from other threads, always end.
+///   [`Task::suspendable`](crate::Task::suspendable) is the way out, for tasks whose author
+///   promises that they hold nothing of that kind.
 /// - **A lock**, or a `RefCell` borrow of thread-local storage, must not be held across them
 ///   either, if other nano-threads want it: one of the same kernel thread would wait for ever, or
 ///   panic.
@@ -104,8 +106,8 @@ impl fmt::Debug for Scope<'_> {
 /// that was made in it. So do not return one from `body`, or keep it in a place that outlives the
 /// scope: the scope would wait for what only its own end could drop, for ever.
 ///
-/// What tasks must not hold while they wait (locks, scoped thread-locals), and how many can wait at
-/// once (about 32,000): [while a nano-thread waits](Scope#while-a-nano-thread-waits). Cost: a
+/// What tasks must not hold while they wait (locks), how their waits nest, and how many can wait
+/// at once (about 32,000): [while a nano-thread waits](Scope#while-a-nano-thread-waits). Cost: a
 /// region; with tasks some allocations (4 for 10 plain tasks, 13 for 200).
 ///
 /// A child that is forked inside a task, or inside the body while there are tasks, may use scopes
@@ -260,8 +262,8 @@ impl<'scope> Scope<'scope> {
 
     /// Waits for all children of this handle, and their children. Meanwhile the processor runs
     /// other nano-threads of the scope: a nano-thread leaves its stack and is resumed on the same
-    /// thread. What must not be held meanwhile (locks, scoped thread-locals), and how many can
-    /// wait: [while a nano-thread waits](Self#while-a-nano-thread-waits).
+    /// thread. What must not be held meanwhile (locks), and how many can wait:
+    /// [while a nano-thread waits](Self#while-a-nano-thread-waits).
     ///
     /// ```
     /// let mut sum = 0;

@@ -194,9 +194,22 @@ impl<'a> Seat<'a> {
     }
 
     /// Runs what there is until `done` holds; sleeps while there is nothing.
+    /// What was started meanwhile on this thread has ended then, too, unless it is suspendable.
     pub(crate) fn work_until(self, done: impl Fn() -> bool) {
-        while !done() {
-            if let Some(nano) = self.pick().or_else(|| self.wait_for_work(&done)) {
+        let floor = self.own().local.begin_wait();
+        self.work(done);
+        self.own().local.end_wait(floor);
+    }
+
+    fn work(self, done: impl Fn() -> bool) {
+        let own = self.own();
+        let may_go = || done() && own.local.is_level();
+        while !may_go() {
+            if done() {
+                // What ends now may be the last one in the way: its carrier is to rest.
+                own.attention.set(true);
+            }
+            if let Some(nano) = self.pick().or_else(|| self.wait_for_work(&may_go)) {
                 self.run(nano);
             }
         }
@@ -204,13 +217,15 @@ impl<'a> Seat<'a> {
         self.pass_attention_on();
     }
 
-    /// Lets one other nano-thread run on top of the caller's stack, if any is ready.
+    /// Lets one other nano-thread run on top of the caller's stack, if any is ready, and those that
+    /// it lets run, to their ends.
     pub(crate) fn run_another(self) {
+        let floor = self.own().local.begin_wait();
         if let Some(nano) = self.pick() {
             self.run(nano);
         }
-        self.give_up_held();
-        self.pass_attention_on();
+        self.work(|| true);
+        self.own().local.end_wait(floor);
     }
 
     /// The caller has let others run on top of its stack. On a carrier that stack is on top of
@@ -359,10 +374,10 @@ impl<'a> Seat<'a> {
         own.pins.set(pins);
         match rest {
             Rest::Suspended => {
-                if own.yields.take()
-                    && let Some(last) = last
-                {
-                    own.local.push_yielded(last);
+                let yields = own.yields.take();
+                if let Some(last) = last {
+                    // SAFETY: - it runs on this thread, and was switched away from just now.
+                    unsafe { own.local.push_paused(last, yields) };
                 }
                 return None;
             }
@@ -496,7 +511,8 @@ impl<'a> Seat<'a> {
 
     pub(super) fn deliver(self, node: &Node) {
         match node.signal() {
-            Some(nano) => self.own().local.push_resumed(nano),
+            // SAFETY: - it was switched away from on this thread, its home.
+            Some(nano) => unsafe { self.own().local.resume(nano) },
             None => self.own().attention.set(true),
         }
     }

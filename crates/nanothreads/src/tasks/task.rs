@@ -178,6 +178,42 @@ impl<'a, 'scope> Task<'a, 'scope> {
         self
     }
 
+    /// While the task waits, those that were started before it on its thread may go on, and it may
+    /// go on whenever its own wait is over. Without this the waits of one thread nest: see
+    /// [while a nano-thread waits](Scope#while-a-nano-thread-waits). For tasks that wait for each
+    /// other, and for many that wait for events from outside.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    /// let turn = AtomicU32::new(0);
+    /// let turn = &turn;
+    /// nanothreads::scope(|s| {
+    ///     for own in 0..2 {
+    ///         // SAFETY: - the task holds nothing but its own variables while it yields.
+    ///         unsafe { s.task().suspendable() }.spawn(move |s| {
+    ///             for round in 0..3 {
+    ///                 while turn.load(SeqCst) != 2 * round + own {
+    ///                     s.yield_now();
+    ///                 }
+    ///                 turn.fetch_add(1, SeqCst);
+    ///             }
+    ///         });
+    ///     }
+    /// });
+    /// assert_eq!(turn.load(SeqCst), 6);
+    /// ```
+    ///
+    /// # Safety
+    /// - Whenever the task waits ([`Scope::wait`], [`Scope::yield_now`], [`Scope::suspend`],
+    ///   [`Scope::group`]), no call is open in it that counts on the calls of its thread to end in
+    ///   the reverse order of their beginning, or on thread-locals being the same after the wait:
+    ///   a thread-local that is set for the time of a call (`scoped_tls`), a guard that puts an old
+    ///   value back.
+    pub unsafe fn suspendable(mut self) -> Self {
+        self.traits.is_suspendable = true;
+        self
+    }
+
     /// Creates the task. It starts when its dependences allow. Cost beyond that of
     /// [`Scope::spawn`]: two allocations; with [`depends_on`](Self::depends_on),
     /// [`reads`](Self::reads) or [`writes`](Self::writes) three, with [`excludes`](Self::excludes)

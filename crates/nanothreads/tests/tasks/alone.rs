@@ -107,7 +107,8 @@ fn smuggled(misuses: fn(&Scope<'_>)) -> thread::Result<()> {
             });
             s.spawn(|s| {
                 HANDLE.set(ptr::from_ref(s).cast());
-                s.spawn(|s| {
+                // SAFETY: - the task holds nothing while it yields.
+                unsafe { s.task().suspendable() }.spawn(|s| {
                     while !is_over.load(Relaxed) {
                         s.yield_now();
                     }

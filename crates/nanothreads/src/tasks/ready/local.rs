@@ -1,11 +1,20 @@
 //! The ready queue of one member: a private part of started nano-threads, which stay here, and a
 //! public part of unstarted ones, from which others steal the oldest.
 //!
+//! # Nesting
+//! Safe code may count on the calls of one thread to end in the reverse order of their beginning:
+//! a thread-local that is set for the time of a call, as the crate `scoped_tls` does. So started
+//! nano-threads of one member are a stack, *nested*: only the one that started last goes on. What
+//! waits on a stack that cannot be left (the body of a scope, a call inside a region of its own)
+//! is a *floor*: those below it do not go on before it does, and it does not go on before those
+//! above have ended. Nano-threads whose creator has promised to hold no such thing while they wait
+//! ([`Task::suspendable`](crate::Task::suspendable)) are in no order.
+//!
 //! # What touches what
 //! Everything by the member's own thread, through [`Local`]; the public part also by thieves,
 //! through [`Local::stealer`].
 
-use crate::tasks::descriptor::NanoPtr;
+use crate::tasks::descriptor::{NanoPtr, Pause};
 use crossbeam_deque::{Steal, Stealer, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,23 +25,32 @@ const FAIRNESS: u32 = 61;
 
 /// See the module head.
 pub(crate) struct Local {
-    /// Started ones that may go on.
+    /// Started ones that wait, let others go first, or may go on when they are the last.
+    nested: RefCell<Vec<NanoPtr>>,
+    /// How many of them are below the innermost wait on a stack that cannot be left.
+    floor: Cell<usize>,
+    /// Suspendable ones that may go on.
     resumed: RefCell<VecDeque<NanoPtr>>,
-    /// Started ones that let others go first.
+    /// Suspendable ones that let others go first.
     yielded: RefCell<VecDeque<NanoPtr>>,
     unstarted: Worker<NanoPtr>,
     /// How many started ones are here.
     started: Cell<usize>,
+    /// The last one that went on was nested.
+    was_nested: Cell<bool>,
     turns: Cell<u32>,
 }
 
 impl Local {
     pub(crate) fn new() -> Self {
         Self {
+            nested: RefCell::default(),
+            floor: Cell::new(0),
             resumed: RefCell::default(),
             yielded: RefCell::default(),
             unstarted: Worker::new_lifo(),
             started: Cell::new(0),
+            was_nested: Cell::new(false),
             turns: Cell::new(0),
         }
     }
@@ -47,16 +65,73 @@ impl Local {
         self.unstarted.push(nano);
     }
 
-    /// Adds a started one that may go on.
-    pub(crate) fn push_resumed(&self, nano: NanoPtr) {
-        self.started.set(self.started.get() + 1);
-        self.resumed.borrow_mut().push_back(nano);
+    /// A started one was switched away from: it waits, or it lets others go first.
+    ///
+    /// # Safety
+    /// - It belongs to the calling thread, its home.
+    pub(crate) unsafe fn push_paused(&self, nano: NanoPtr, yields: bool) {
+        // SAFETY: - caller's contract.
+        let this = unsafe { nano.get() };
+        this.set_pause(if yields { Pause::Yields } else { Pause::Waits });
+        let is_queued = match (this.is_suspendable(), yields) {
+            (false, _) => {
+                self.nested.borrow_mut().push(nano);
+                true
+            }
+            (true, true) => {
+                self.yielded.borrow_mut().push_back(nano);
+                true
+            }
+            (true, false) => false,
+        };
+        self.started.set(self.started.get() + usize::from(is_queued));
     }
 
-    /// Adds a started one that lets others go first.
-    pub(crate) fn push_yielded(&self, nano: NanoPtr) {
-        self.started.set(self.started.get() + 1);
-        self.yielded.borrow_mut().push_back(nano);
+    /// The wait of a started one is over.
+    ///
+    /// # Safety
+    /// - As `push_paused`.
+    pub(crate) unsafe fn resume(&self, nano: NanoPtr) {
+        // SAFETY: - caller's contract.
+        let this = unsafe { nano.get() };
+        if this.is_suspendable() {
+            self.started.set(self.started.get() + 1);
+            self.resumed.borrow_mut().push_back(nano);
+        } else {
+            this.set_pause(Pause::Due);
+        }
+    }
+
+    /// A wait begins on a stack that cannot be left. Returns what `end_wait` is given.
+    pub(crate) fn begin_wait(&self) -> usize {
+        self.floor.replace(self.nested.borrow().len())
+    }
+
+    /// Whether all that were started since that wait began have ended, but for suspendable ones.
+    pub(crate) fn is_level(&self) -> bool {
+        self.nested.borrow().len() == self.floor.get()
+    }
+
+    /// The wait is over; in the reverse order of their beginning.
+    pub(crate) fn end_wait(&self, floor: usize) {
+        debug_assert!(self.is_level(), "what started during a wait ends in it");
+        self.floor.set(floor);
+    }
+
+    /// The last one that is nested, if it is `pause`, and above the floor.
+    fn pop_nested(&self, pause: Pause) -> Option<NanoPtr> {
+        let mut nested = self.nested.borrow_mut();
+        if nested.len() == self.floor.get() {
+            return None;
+        }
+        let last = *nested.last()?;
+        // SAFETY: - it is suspended here, on its home's thread.
+        if unsafe { last.get() }.pause() != pause {
+            return None;
+        }
+        nested.pop();
+        self.started.set(self.started.get() - 1);
+        Some(last)
     }
 
     /// A started one whose turn has come. Cost when there is none: two loads.
@@ -73,9 +148,21 @@ impl Local {
         {
             return Some(nano);
         }
-        let nano = self.resumed.borrow_mut().pop_front()?;
-        self.started.set(self.started.get() - 1);
-        Some(nano)
+        self.pop_in_turns(Pause::Due, &self.resumed)
+    }
+
+    /// The last nested one, if it is `pause`, or the first of `free`. Where there are both they
+    /// take turns: neither may starve the other.
+    fn pop_in_turns(&self, pause: Pause, free: &RefCell<VecDeque<NanoPtr>>) -> Option<NanoPtr> {
+        let is_nested_first = !self.was_nested.get();
+        let nested = || self.pop_nested(pause).inspect(|_| self.was_nested.set(true));
+        let free = || {
+            let nano = free.borrow_mut().pop_front()?;
+            self.started.set(self.started.get() - 1);
+            self.was_nested.set(false);
+            Some(nano)
+        };
+        if is_nested_first { nested().or_else(free) } else { free().or_else(nested) }
     }
 
     /// The newest unstarted one.
@@ -83,14 +170,12 @@ impl Local {
         self.unstarted.pop()
     }
 
-    /// The one that yielded first.
+    /// One that yielded: the last nested one, or the first of those that are suspendable.
     pub(crate) fn pop_yielded(&self) -> Option<NanoPtr> {
         if self.started.get() == 0 {
             return None;
         }
-        let nano = self.yielded.borrow_mut().pop_front()?;
-        self.started.set(self.started.get() - 1);
-        Some(nano)
+        self.pop_in_turns(Pause::Yields, &self.yielded)
     }
 }
 

@@ -228,14 +228,16 @@ fn a_running_task_learns_that_its_ancestor_was_cancelled() {
     scope(|s| {
         s.group(|g| {
             g.spawn(|s| {
-                s.spawn(|s| {
+                // SAFETY: - the task holds nothing while it yields.
+                unsafe { s.task().suspendable() }.spawn(|s| {
                     while !s.is_cancelled() {
                         s.yield_now();
                     }
                     seen.fetch_add(1, Relaxed);
                 });
             });
-            g.task().spawn(|s| {
+            // SAFETY: - as above.
+            unsafe { g.task().suspendable() }.spawn(|s| {
                 // Let the first one start: what has not started is not started any more.
                 while seen.load(Relaxed) == 0 && !s.is_cancelled() {
                     s.yield_now();

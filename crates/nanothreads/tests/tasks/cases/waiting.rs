@@ -1,7 +1,7 @@
 //! Waits, suspensions, and what may be held across them.
 
 use super::team;
-use nanothreads::{Completion, par_for, scope};
+use nanothreads::{Completion, Scope, par_for, scope};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -89,7 +89,8 @@ fn thousands_of_nano_threads_are_suspended_at_once() {
     let (arrived, open) = (AtomicUsize::new(0), Mutex::new(Vec::<Completion>::new()));
     scope(|s| {
         for _ in 0..COUNT {
-            s.spawn(|s| {
+            // SAFETY: - the task holds nothing while it is suspended.
+            unsafe { s.task().suspendable() }.spawn(|s| {
                 s.suspend(|completion| open.lock().unwrap().push(completion));
                 arrived.fetch_add(1, Relaxed);
             });
@@ -163,7 +164,8 @@ fn nano_threads_that_yield_let_each_other_run() {
     let turn = &turn;
     scope(|s| {
         for me in 0..3 {
-            s.spawn(move |s| {
+            // SAFETY: - the task holds nothing while it yields.
+            unsafe { s.task().suspendable() }.spawn(move |s| {
                 for round in 0..100 {
                     while turn.load(Relaxed) != round * 3 + me {
                         s.yield_now();
@@ -174,6 +176,111 @@ fn nano_threads_that_yield_let_each_other_run() {
         }
     });
     assert_eq!(turn.load(Relaxed), 300);
+}
+
+/// A thread-local that is set for the time of a call, as the crate `scoped_tls` has it: it counts
+/// on the calls of one thread to end in the reverse order of their beginning.
+mod scoped {
+    use std::cell::Cell;
+
+    thread_local!(static VALUE: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn set<R>(value: usize, body: impl FnOnce() -> R) -> R {
+        struct Reset(usize);
+        impl Drop for Reset {
+            fn drop(&mut self) {
+                VALUE.set(self.0);
+            }
+        }
+        let _reset = Reset(VALUE.replace(value));
+        body()
+    }
+
+    pub(super) fn get() -> usize {
+        VALUE.get()
+    }
+}
+
+/// Waits in each way that there is, by turns.
+fn wait_somehow(s: &Scope<'_>, way: usize, events: &mpsc::Sender<Completion>) {
+    match way % 5 {
+        0 => s.yield_now(),
+        1 => {
+            s.spawn(|s| scoped::set(1 << 40, || s.yield_now()));
+            s.wait();
+        }
+        2 => s.group(|g| (0..3).for_each(|_| g.spawn(|g| scoped::set(1 << 41, || g.yield_now())))),
+        3 => s.suspend(|completion| events.send(completion).unwrap()),
+        _ => scope(|inner| inner.spawn(|inner| scoped::set(1 << 42, || inner.yield_now()))),
+    }
+}
+
+#[test]
+fn a_thread_local_that_is_set_for_the_time_of_a_call_is_the_callers_after_each_wait() {
+    own_process!();
+    team();
+    let (events, others) = mpsc::channel::<Completion>();
+    let completer = thread::spawn(move || others.into_iter().for_each(Completion::complete));
+    let waits = AtomicUsize::new(0);
+    for _ in 0..20 {
+        scope(|s| {
+            for number in 1..=40 {
+                let (events, waits) = (events.clone(), &waits);
+                s.spawn(move |s| {
+                    scoped::set(number, || {
+                        for way in 0..10 {
+                            wait_somehow(s, number + way, &events);
+                            assert_eq!(scoped::get(), number, "after wait {}", number + way);
+                            waits.fetch_add(1, Relaxed);
+                        }
+                    });
+                });
+            }
+            scoped::set(1000, || {
+                for way in 0..10 {
+                    wait_somehow(s, way, &events);
+                    assert_eq!(scoped::get(), 1000, "in the body, after wait {way}");
+                }
+            });
+        });
+        assert_eq!(scoped::get(), 0);
+    }
+    drop(events);
+    completer.join().unwrap();
+    assert_eq!(waits.into_inner(), 20 * 40 * 10);
+}
+
+#[test]
+fn a_suspendable_task_goes_on_while_one_that_started_after_it_waits_and_others_do_not() {
+    own_process!();
+    // One thread, on which the newest task starts first.
+    let run = |is_suspendable: bool| {
+        let log = Mutex::new(Vec::new());
+        let say = |text| log.lock().unwrap().push(text);
+        nanothreads::Team::exact(1).unwrap().install(|| {
+            scope(|s| {
+                s.spawn(|s| {
+                    say("second waits");
+                    s.yield_now();
+                    s.yield_now();
+                    say("second ends");
+                });
+                let mut first = s.task();
+                if is_suspendable {
+                    // SAFETY: - the task holds nothing while it yields.
+                    first = unsafe { first.suspendable() };
+                }
+                first.spawn(|s| {
+                    say("first waits");
+                    s.yield_now();
+                    say("first ends");
+                });
+            });
+        });
+        log.into_inner().unwrap()
+    };
+    assert_eq!(run(false), ["first waits", "second waits", "second ends", "first ends"]);
+    assert_eq!(run(true), ["first waits", "second waits", "first ends", "second ends"]);
 }
 
 #[test]
