@@ -14,6 +14,7 @@ use platform::affinity::CpuSet;
 
 /// Installs a source of team sizes in the place of the one that the engine would find. False when
 /// one is in use already: call it before the first region.
+#[must_use = "false: it was too late, and nothing was changed"]
 pub fn set_team_sizer(sizer: Box<dyn TeamSizer>) -> bool {
     source::install(sizer, current::ask)
 }
@@ -44,6 +45,7 @@ pub fn absences() -> u64 {
 }
 
 /// Sets how the engine works; only before anything was used. False when it is too late.
+#[must_use = "false: it was too late, and nothing was changed"]
 pub fn configure(config: Config) -> bool {
     program().configure(config)
 }

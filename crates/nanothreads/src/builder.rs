@@ -2,6 +2,7 @@
 
 pub use engine::config::Waiting;
 
+use crate::tasks::stack::{LEAST_SIZE as LEAST_TASK_STACK, choose_size};
 use engine::config::Config;
 use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
@@ -34,6 +35,16 @@ pub enum BuildError {
         /// The most.
         most: usize,
     },
+    /// A stack of tasks on which nothing could run, or that no address space has room for.
+    #[error("stacks of {asked} bytes for tasks: from {least} to {most} bytes are possible")]
+    TaskStack {
+        /// What was asked for.
+        asked: usize,
+        /// The least.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
     /// More threads than any team may have.
     #[error("teams of {asked} threads: the largest one has {largest}")]
     TooManyThreads {
@@ -63,16 +74,18 @@ pub struct Builder {
     sizer: Option<Box<dyn TeamSizer>>,
     threads: Option<usize>,
     finds_out: bool,
+    task_stack: Option<usize>,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, sizer, threads, finds_out } = self;
+        let Self { config, sizer, threads, finds_out, task_stack } = self;
         let mut text = f.debug_struct("Builder");
         text.field("config", config)
             .field("has_sizer", &sizer.is_some())
             .field("threads", threads)
             .field("finds_out", finds_out)
+            .field("task_stack", task_stack)
             .finish()
     }
 }
@@ -91,7 +104,13 @@ impl fmt::Debug for Builder {
 /// # Ok::<(), nanothreads::BuildError>(())
 /// ```
 pub fn builder() -> Builder {
-    Builder { config: Config::default(), sizer: None, threads: None, finds_out: false }
+    Builder {
+        config: Config::default(),
+        sizer: None,
+        threads: None,
+        finds_out: false,
+        task_stack: None,
+    }
 }
 
 impl Builder {
@@ -149,6 +168,19 @@ impl Builder {
         self
     }
 
+    /// Stack of each task ([`Scope::spawn`](crate::Scope::spawn)) in bytes, from 16 KiB to 1 TiB;
+    /// [`Task::stack_size`](crate::Task::stack_size) for single ones. Default: 1 MiB of address
+    /// space. The environment variable `NANOS_STACK` overrides it.
+    ///
+    /// ```
+    /// nanothreads::builder().task_stack_size(8 << 20).install()?;
+    /// nanothreads::scope(|s| s.spawn(|_| drop(std::hint::black_box([1_u8; 2 << 20]))));
+    /// # Ok::<(), nanothreads::BuildError>(())
+    /// ```
+    pub fn task_stack_size(self, bytes: usize) -> Self {
+        Self { task_stack: Some(bytes), ..self }
+    }
+
     /// The name under which the manager lists this program's runtime.
     pub fn library(mut self, name: &'static str) -> Self {
         self.config.library = name;
@@ -160,7 +192,13 @@ impl Builder {
     /// # Errors
     /// When the engine is in use already, or a setting is impossible.
     pub fn install(self) -> Result<(), BuildError> {
-        let Self { config, sizer, threads, finds_out } = self;
+        let Self { config, sizer, threads, finds_out, task_stack } = self;
+        if let Some(asked) =
+            task_stack.filter(|bytes| !(LEAST_TASK_STACK..=MOST_STACK).contains(bytes))
+        {
+            let (least, most) = (LEAST_TASK_STACK, MOST_STACK);
+            return Err(BuildError::TaskStack { asked, least, most });
+        }
         if let Some(asked) = config.stack_size.filter(|&bytes| bytes < LEAST_STACK) {
             return Err(BuildError::StackTooSmall { asked, least: LEAST_STACK });
         }
@@ -187,6 +225,7 @@ impl Builder {
         // The sizer first: a thread that looks for one meanwhile fixes the configuration on the
         // way, and then this one is refused.
         if sizer.is_none_or(engine::set_team_sizer) && engine::configure(config) {
+            task_stack.into_iter().for_each(choose_size);
             Ok(())
         } else {
             Err(BuildError::InUse)

@@ -41,6 +41,7 @@
 //! |---|---|
 //! | loops and sections | [`par_for`] and what belongs to it |
 //! | two halves | [`join()`] |
+//! | sorting | [`par_sort()`] and its family |
 //! | tasks | [`scope()`], [`Scope`], [`Task`], [`DataCell`], [`Completion`] |
 //! | divided processors | [`groups()`] |
 //! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
@@ -56,7 +57,7 @@
 //! 2. `idle`, `per_member`, `per_thread`, `region`: which members sleep; a value for each member,
 //!    and for each thread; a region on what the program has.
 //! 3. `join`: two halves.
-//! 4. `groups`: divided processors.
+//! 4. `groups`: divided processors; `sort`: sorting, on `join`.
 //! 5. `loops`: loops and sections.
 //! 6. `tasks`: scopes and what runs in them.
 //! 7. `teams`: reserved threads, for all of the above.
@@ -81,6 +82,7 @@ mod per_member;
 mod per_thread;
 pub mod process;
 mod region;
+mod sort;
 mod tasks;
 mod teams;
 pub mod workers;
@@ -90,15 +92,20 @@ pub use engine::{Member, Statistics, TeamSizer, statistics};
 pub use groups::{Group, Groups, groups};
 pub use join::join;
 pub use loops::{
-    Alpha, Cross, Doacross, InvalidAlpha, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d,
-    Pipeline, Pipeline2d, Schedule, Sections, doacross, par_chunks_mut, par_for, par_for_2d,
-    par_for_3d, pipeline, pipeline_2d, sections,
+    Alpha, Cross, Doacross, InvalidAlpha, InvalidSchedule, Order, ParChunksMut, ParChunksMut2,
+    ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections, doacross, par_chunks_mut,
+    par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
 };
 pub use per_thread::PerThread;
-pub use region::broadcast;
+pub use region::{broadcast, current_num_threads};
+pub use sort::{
+    par_sort, par_sort_by, par_sort_by_key, par_sort_unstable, par_sort_unstable_by,
+    par_sort_unstable_by_key,
+};
 pub use tasks::cell::DataCell;
 pub use tasks::completion::{Completion, Spawner};
 pub use tasks::depend::Access;
+pub use tasks::group::Canceller;
 pub use tasks::scope::{Scope, scope};
 pub use tasks::task::{Task, TaskRef};
 pub use teams::{Team, TeamError, TeamMember};

@@ -5,8 +5,9 @@
 //! |---|---|
 //! | which chunk comes next | [`Schedule`], formulas and papers in [`schedule`] |
 //! | loops | [`par_for`] with [`ParFor::run`], [`ParFor::run_chunks`]; [`par_for_2d`], [`par_for_3d`], [`par_chunks_mut`] |
-//! | values | [`ParFor::reduce`], [`ParFor::reduce_chunks`] |
-//! | loops that end early | [`ParFor::try_run`], [`ParFor::find_first`] |
+//! | values | [`ParFor::reduce`], [`ParFor::reduce_chunks`], [`ParFor::try_reduce`], [`ParFor::count`], [`ParFor::min`], [`ParFor::max`] |
+//! | vectors | [`ParFor::collect`], [`ParFor::filter_map`], [`ParFor::flat_map`] |
+//! | loops that end early | [`ParFor::try_run`], [`ParFor::try_for_each`], [`ParFor::find_first`], [`ParFor::any`], [`ParFor::all`] |
 //! | order | [`ParFor::ordered`] (sections in order), [`pipeline`], [`pipeline_2d`] (dependences on neighbours), [`doacross`] (on chosen iterations) |
 //! | different work | [`sections`] |
 //! | protocols | [`ranges`] (affinity), [`turns`] (ordered), [`stages`] (pipelines, doacross) |
@@ -19,10 +20,12 @@
 
 mod cancel;
 mod collapse;
+mod collect;
 mod dealer;
 mod doacross;
 mod gather;
 mod grain;
+mod look;
 mod ordered;
 mod pipeline;
 pub(crate) mod ranges;
@@ -39,9 +42,9 @@ pub use doacross::{Cross, Doacross, doacross};
 pub use ordered::Order;
 pub use pipeline::{Pipeline, Pipeline2d, pipeline, pipeline_2d};
 pub(crate) use schedule::static_block;
-pub use schedule::{Alpha, InvalidAlpha, Schedule};
+pub use schedule::{Alpha, InvalidAlpha, InvalidSchedule, Schedule};
 pub use sections::{Sections, sections};
-pub use slices::{ParChunksMut, par_chunks_mut};
+pub use slices::{ParChunksMut, ParChunksMut2, par_chunks_mut};
 
 use crate::region;
 use dealer::{Dealer, Loop};
@@ -116,6 +119,11 @@ impl ParFor {
             });
         };
         team.run(member, || {});
+    }
+
+    /// How many iterations it has.
+    fn length(&self) -> usize {
+        self.range.len()
     }
 
     /// The range, and the schedule: `default` unless the program chose one.

@@ -20,6 +20,16 @@ struct Region<F> {
     panic: FirstPanic,
 }
 
+/// How many threads a region has that the caller forks now. It may be another number at the next
+/// one: a program that is managed follows its grant.
+///
+/// ```
+/// assert!(nanothreads::current_num_threads() >= 1);
+/// ```
+pub fn current_num_threads() -> usize {
+    reserve(local().wish()).size()
+}
+
 /// A team of at most `wanted` members, for [`run_team`]: its size is known before the region
 /// begins. One less for a while after a member was seen to have no processor (`contention` of the
 /// engine).

@@ -34,7 +34,7 @@ pub(crate) mod depend;
 mod descriptor;
 mod exclusive;
 mod fibers;
-mod group;
+pub(crate) mod group;
 mod held;
 mod inputs;
 #[cfg(all(test, loom))]
@@ -48,7 +48,7 @@ mod ready;
 mod scheduler;
 pub(crate) mod scope;
 mod seat;
-mod stack;
+pub(crate) mod stack;
 mod successors;
 pub(crate) mod task;
 mod turnstile;

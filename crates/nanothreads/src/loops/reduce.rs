@@ -64,6 +64,68 @@ impl ParFor {
         self.reduce_optional(identity, |chunk| Some(map(chunk)), combine)
     }
 
+    /// As [`ParFor::reduce`], until `map` gives an error: then no further iteration is started, and
+    /// that error is returned. Of several at the same time that of the lowest number counts.
+    ///
+    /// ```
+    /// let texts = ["1", "2", "30"];
+    /// let sum = nanothreads::par_for(0..3).try_reduce(0, |i| texts[i].parse::<u32>(), |a, b| a + b);
+    /// assert_eq!(sum, Ok(33));
+    /// ```
+    ///
+    /// # Errors
+    /// That of `map`.
+    ///
+    /// # Panics
+    /// As [`ParFor::reduce`].
+    pub fn try_reduce<T, E, M, C>(self, identity: T, map: M, combine: C) -> Result<T, E>
+    where
+        T: Send,
+        E: Send,
+        M: Fn(usize) -> Result<T, E> + Sync,
+        C: Fn(T, T) -> T + Sync,
+    {
+        let (range, schedule) = self.plan(Schedule::Static);
+        let Some(team) = Loop::reserve(range, schedule) else { return Ok(identity) };
+        let (map, combine) = (&map, &combine);
+        let member = move |id, dealer: &Dealer| {
+            let (stop, mut own) = (dealer.stop(), Ok(None));
+            dealer.deal(id, |chunk| {
+                for i in chunk {
+                    if stop.is_raised() {
+                        return ControlFlow::Break(());
+                    }
+                    match (map(i), &mut own) {
+                        (Ok(value), Ok(sum)) => {
+                            *sum = Some(match sum.take() {
+                                Some(sum) => combine(sum, value),
+                                None => value,
+                            });
+                        }
+                        (Err(error), _) => {
+                            stop.raise();
+                            own = Err((i, error));
+                            return ControlFlow::Break(());
+                        }
+                        (Ok(_), Err(_)) => return ControlFlow::Break(()),
+                    }
+                }
+                ControlFlow::Continue(())
+            });
+            Some(own)
+        };
+        let (mut sum, mut failed) = (identity, None);
+        for own in team.gather(member, || {}) {
+            match own {
+                Ok(Some(own)) if failed.is_none() => sum = combine(sum, own),
+                Ok(_) => {}
+                Err((at, _)) if failed.as_ref().is_some_and(|(lowest, _)| *lowest < at) => {}
+                Err(found) => failed = Some(found),
+            }
+        }
+        failed.map_or(Ok(sum), |(_, error)| Err(error))
+    }
+
     fn reduce_optional<T, M, C>(self, identity: T, map: M, combine: C) -> T
     where
         T: Send,

@@ -19,6 +19,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::str::FromStr;
 
 /// How a loop's iterations are dealt.
 ///
@@ -84,6 +85,25 @@ impl Schedule {
     /// Pure self-scheduling (PSS): one iteration at a time, to the member that is ready.
     pub const PURE: Self = Self::Dynamic(NonZeroUsize::MIN);
 
+    /// [`Schedule::StaticChunks`] of this size; 0 counts as 1.
+    pub const fn static_chunks(size: usize) -> Self {
+        Self::StaticChunks(at_least_one(size))
+    }
+
+    /// [`Schedule::Dynamic`] with chunks of this size; 0 counts as 1.
+    ///
+    /// ```
+    /// nanothreads::par_for(0..100).schedule(nanothreads::Schedule::dynamic(16)).run(|_| ());
+    /// ```
+    pub const fn dynamic(size: usize) -> Self {
+        Self::Dynamic(at_least_one(size))
+    }
+
+    /// [`Schedule::Guided`] with at least this size; 0 counts as 1.
+    pub const fn guided(least: usize) -> Self {
+        Self::Guided(at_least_one(least))
+    }
+
     /// The distance between the beginnings of chunks of a loop of `length` iterations, about; 1
     /// where it varies.
     pub(super) fn stride(self, length: usize, size: usize) -> NonZeroUsize {
@@ -94,6 +114,90 @@ impl Schedule {
         }
     }
 }
+
+const fn at_least_one(size: usize) -> NonZeroUsize {
+    match NonZeroUsize::new(size) {
+        Some(size) => size,
+        None => NonZeroUsize::MIN,
+    }
+}
+
+/// As [`FromStr`] reads it: `static`, `static,4`, `dynamic,16`, `guided,4`, `trapezoid`,
+/// `trapezoid,100,10`, `safe,0.5`, `factoring`, `affinity`, `auto`.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static => f.write_str("static"),
+            Self::StaticChunks(size) => write!(f, "static,{size}"),
+            Self::Dynamic(size) => write!(f, "dynamic,{size}"),
+            Self::Guided(least) => write!(f, "guided,{least}"),
+            Self::Trapezoid => f.write_str("trapezoid"),
+            Self::TrapezoidFrom { first, last } => write!(f, "trapezoid,{first},{last}"),
+            Self::Safe(alpha) => write!(f, "safe,{}", alpha.get()),
+            Self::Factoring => f.write_str("factoring"),
+            Self::Affinity => f.write_str("affinity"),
+            Self::Auto => f.write_str("auto"),
+        }
+    }
+}
+
+/// As in OpenMP's `OMP_SCHEDULE`, with the names of this crate's schedules; sizes that are left out
+/// are 1.
+///
+/// ```
+/// use nanothreads::Schedule;
+/// assert_eq!("dynamic, 16".parse(), Ok(Schedule::dynamic(16)));
+/// assert!("dynamic,x".parse::<Schedule>().is_err());
+/// ```
+impl FromStr for Schedule {
+    type Err = InvalidSchedule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSchedule> {
+        let invalid = || InvalidSchedule(text.to_owned());
+        let mut parts = text.split(',').map(str::trim);
+        let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let numbers: Vec<&str> = parts.collect();
+        let size = |text: &&str| text.parse::<NonZeroUsize>().map_err(|_| invalid());
+        match (name.as_str(), &numbers[..]) {
+            ("static", []) => Ok(Self::Static),
+            ("static", [chunk]) => Ok(Self::StaticChunks(size(chunk)?)),
+            ("dynamic", []) => Ok(Self::PURE),
+            ("dynamic", [chunk]) => Ok(Self::Dynamic(size(chunk)?)),
+            ("guided", []) => Ok(Self::guided(1)),
+            ("guided", [least]) => Ok(Self::Guided(size(least)?)),
+            ("trapezoid", []) => Ok(Self::Trapezoid),
+            ("trapezoid", [first, last]) => {
+                Ok(Self::TrapezoidFrom { first: size(first)?, last: size(last)? })
+            }
+            ("safe", []) => Ok(Self::Safe(Alpha::HALF)),
+            ("safe", [alpha]) => {
+                let alpha = alpha.parse().map_err(|_| invalid())?;
+                Alpha::new(alpha).map(Self::Safe).map_err(|_| invalid())
+            }
+            ("factoring", []) => Ok(Self::Factoring),
+            ("affinity", []) => Ok(Self::Affinity),
+            ("auto", []) => Ok(Self::Auto),
+            _ => Err(invalid()),
+        }
+    }
+}
+
+/// A text that names no schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidSchedule(String);
+
+impl fmt::Display for InvalidSchedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` names no schedule: give static, dynamic or guided with or without a size (`dynamic,16`), trapezoid, \
+             safe, factoring, affinity or auto",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for InvalidSchedule {}
 
 /// The share alpha of [`Schedule::Safe`]: above 0, at most 1. The published default is one half.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -23,6 +23,7 @@ impl<T> fmt::Debug for ParChunksMut<'_, T> {
 }
 
 /// A loop over the chunks of `slice`, each `chunk_length` long but the last, which has the rest.
+/// Dealt by [`Schedule::Auto`], which balances unequal chunks, unless told otherwise.
 ///
 /// ```
 /// use nanothreads::par_chunks_mut;
@@ -48,11 +49,11 @@ pub fn par_chunks_mut<T: Send>(slice: &mut [T], chunk_length: usize) -> ParChunk
         chunk_length > 0,
         "par_chunks_mut: chunks of 0 elements cannot cover a slice: give a length of at least 1"
     );
-    let numbers = par_for(0..slice.len().div_ceil(chunk_length));
+    let numbers = par_for(0..slice.len().div_ceil(chunk_length)).schedule(Schedule::Auto);
     ParChunksMut { slice: Disjoint::new(slice), chunk_length, numbers }
 }
 
-impl<T: Send> ParChunksMut<'_, T> {
+impl<'a, T: Send> ParChunksMut<'a, T> {
     /// Deals the chunks by `schedule`: its numbers count chunks, not elements.
     pub fn schedule(self, schedule: Schedule) -> Self {
         Self { numbers: self.numbers.schedule(schedule), ..self }
@@ -64,16 +65,120 @@ impl<T: Send> ParChunksMut<'_, T> {
     /// As [`ParFor::run`].
     pub fn run<F: Fn(usize, &mut [T]) + Sync>(self, body: F) {
         let Self { slice, chunk_length, numbers } = self;
-        numbers.run(|number| {
-            let begin = number * chunk_length;
-            let length = chunk_length.min(slice.length - begin);
-            // SAFETY: - the loop runs each number once, and chunks of different numbers do not
-            // overlap.
-            //         - begin + length <= slice.length: the last number is that of the last
-            //           element's chunk.
-            let chunk = unsafe { slice.part(begin, length) };
-            body(number, chunk);
-        });
+        // SAFETY: - the loop runs each number once.
+        numbers.run(|number| body(number, unsafe { slice.chunk(number, chunk_length) }));
+    }
+
+    /// What `map` gives for each chunk, in the order of the chunks.
+    ///
+    /// ```
+    /// let mut x = [1, 2, 3, 4, 5];
+    /// let sums = nanothreads::par_chunks_mut(&mut x, 2).map(|_, chunk| {
+    ///     chunk.iter_mut().for_each(|x| *x *= 10);
+    ///     chunk.iter().sum::<i32>()
+    /// });
+    /// assert_eq!(sums, [30, 70, 50]);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`ParFor::collect`].
+    pub fn map<R: Send, F: Fn(usize, &mut [T]) -> R + Sync>(self, map: F) -> Vec<R> {
+        let Self { slice, chunk_length, numbers } = self;
+        // SAFETY: - the loop runs each number once.
+        numbers.collect(|number| map(number, unsafe { slice.chunk(number, chunk_length) }))
+    }
+
+    /// Combines what `map` gives for each chunk: see [`ParFor::reduce`], also for the order. It is
+    /// that of the chunks under [`Schedule::Static`].
+    ///
+    /// ```
+    /// let mut x = [3.0, 4.0];
+    /// let square = nanothreads::par_chunks_mut(&mut x, 1)
+    ///     .reduce(0.0, |_, chunk| chunk.iter().map(|x| x * x).sum(), |a: f64, b| a + b);
+    /// assert_eq!(square, 25.0);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`ParFor::run`].
+    pub fn reduce<R, M, C>(self, identity: R, map: M, combine: C) -> R
+    where
+        R: Send,
+        M: Fn(usize, &mut [T]) -> R + Sync,
+        C: Fn(R, R) -> R + Sync,
+    {
+        let Self { slice, chunk_length, numbers } = self;
+        // SAFETY: - the loop runs each number once.
+        let map = |number| map(number, unsafe { slice.chunk(number, chunk_length) });
+        numbers.reduce(identity, map, combine)
+    }
+
+    /// A loop over the chunks of this slice and those of another one, which go together by their
+    /// numbers.
+    ///
+    /// ```
+    /// let (mut positions, mut speeds) = (vec![0.0; 1000], vec![1.0; 1000]);
+    /// nanothreads::par_chunks_mut(&mut positions, 100).zip(&mut speeds, 100).run(|_, x, v| {
+    ///     for (x, v) in x.iter_mut().zip(v) {
+    ///         *v -= 0.5 * *x;
+    ///         *x += *v;
+    ///     }
+    /// });
+    /// assert_eq!(positions[999], 1.0);
+    /// ```
+    ///
+    /// # Panics
+    /// When `chunk_length` is 0, or the numbers of chunks differ.
+    pub fn zip<U: Send>(self, other: &'a mut [U], chunk_length: usize) -> ParChunksMut2<'a, T, U> {
+        let second = par_chunks_mut(other, chunk_length);
+        let (own, others) = (self.numbers.length(), second.numbers.length());
+        assert!(
+            own == others,
+            "zip: {own} chunks beside {others}: give lengths that divide both slices into equally many"
+        );
+        ParChunksMut2 { first: self, second }
+    }
+}
+
+/// A loop over the chunks of two slices; made by [`ParChunksMut::zip`].
+#[must_use = "a loop does nothing until it is run"]
+#[derive(Debug)]
+pub struct ParChunksMut2<'a, T, U> {
+    first: ParChunksMut<'a, T>,
+    second: ParChunksMut<'a, U>,
+}
+
+impl<T: Send, U: Send> ParChunksMut2<'_, T, U> {
+    /// Deals the chunks by `schedule`.
+    pub fn schedule(self, schedule: Schedule) -> Self {
+        Self { first: self.first.schedule(schedule), ..self }
+    }
+
+    /// Runs `body` once for each number of a chunk, with both chunks.
+    ///
+    /// # Panics
+    /// As [`ParFor::run`].
+    pub fn run<F: Fn(usize, &mut [T], &mut [U]) + Sync>(self, body: F) {
+        self.reduce((), body, |(), ()| ());
+    }
+
+    /// Combines what `map` gives for each number of a chunk: see [`ParChunksMut::reduce`].
+    ///
+    /// # Panics
+    /// As [`ParFor::run`].
+    pub fn reduce<R, M, C>(self, identity: R, map: M, combine: C) -> R
+    where
+        R: Send,
+        M: Fn(usize, &mut [T], &mut [U]) -> R + Sync,
+        C: Fn(R, R) -> R + Sync,
+    {
+        let (a, b) = (&self.first.slice, &self.second.slice);
+        let (length_a, length_b) = (self.first.chunk_length, self.second.chunk_length);
+        let map = |number| {
+            // SAFETY: - the loop runs each number once.
+            let (a, b) = unsafe { (a.chunk(number, length_a), b.chunk(number, length_b)) };
+            map(number, a, b)
+        };
+        self.first.numbers.clone().reduce(identity, map, combine)
     }
 }
 
@@ -93,6 +198,19 @@ unsafe impl<T: Send> Send for Disjoint<'_, T> {}
 impl<'a, T> Disjoint<'a, T> {
     fn new(slice: &'a mut [T]) -> Self {
         Self { first: slice.as_mut_ptr(), length: slice.len(), slice: PhantomData }
+    }
+
+    /// Chunk `number` of those of this length; the last one has the rest.
+    ///
+    /// # Safety
+    /// - There is such a chunk, and no other use of it at the same time.
+    #[expect(clippy::mut_from_ref, reason = "chunks are disjoint by contract")]
+    unsafe fn chunk(&self, number: usize, chunk_length: usize) -> &mut [T] {
+        let begin = number * chunk_length;
+        let length = chunk_length.min(self.length - begin);
+        // SAFETY: - begin + length <= self.length: the last number is that of the last element's
+        //           chunk; chunks of different numbers do not overlap.
+        unsafe { self.part(begin, length) }
     }
 
     /// # Safety

@@ -1,8 +1,11 @@
 //! Groups of tasks: waited for together, cancelled together.
 
 use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::scheduler::Scheduler;
 use crate::tasks::scope::{Scope, run_and_join};
+use platform::lock::Mutex;
 use std::panic::resume_unwind;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Scope<'_> {
     /// Runs `body` on the caller, and waits for all tasks that it spawns with its own handle, and
@@ -61,10 +64,90 @@ impl Scope<'_> {
         self.scheduler().note_cancellation();
     }
 
+    /// What cancels this handle from anywhere: its tasks, other threads. As [`Scope::cancel`]; and
+    /// nothing once all that was spawned with the handle is done.
+    ///
+    /// ```
+    /// // The first error stops the rest.
+    /// let texts: Vec<String> = (0..1000).map(|i| if i == 7 { "x".into() } else { i.to_string() }).collect();
+    /// let error = std::sync::OnceLock::new();
+    /// nanothreads::scope(|s| {
+    ///     let canceller = s.canceller();
+    ///     for text in &texts {
+    ///         let (canceller, error) = (canceller.clone(), &error);
+    ///         s.spawn(move |_| {
+    ///             if let Err(found) = text.parse::<u32>() {
+    ///                 error.get_or_init(|| found);
+    ///                 canceller.cancel();
+    ///             }
+    ///         });
+    ///     }
+    /// });
+    /// assert!(error.into_inner().is_some());
+    /// ```
+    /// Cost: an allocation, and while cancellers are there a lock at the end of each task.
+    pub fn canceller(&self) -> Canceller {
+        self.assert_running();
+        let place = (self.node() as *const Node, std::ptr::from_ref(self.scheduler()));
+        let target = Arc::new(Target(Mutex::new(Some(place))));
+        self.scheduler().note_target(&target);
+        Canceller(target)
+    }
+
     /// True when this handle, or one that it descends from, was cancelled. Cost: one load as long
     /// as nothing was.
     pub fn is_cancelled(&self) -> bool {
         // SAFETY: - the handle belongs to the node's owner.
         self.scheduler().may_be_cancelled() && unsafe { self.node().is_cancelled() }
+    }
+}
+
+/// Cancels what was spawned with a handle: made by [`Scope::canceller`].
+#[derive(Clone)]
+pub struct Canceller(Arc<Target>);
+
+impl Canceller {
+    /// Asks that descendants of the handle that have not started are not started: see
+    /// [`Scope::cancel`]. Nothing once they are all done. May be called on any thread.
+    pub fn cancel(&self) {
+        if let Some((node, scheduler)) = *self.0.place() {
+            // SAFETY: - the place is emptied, under its lock, before the node ends, and the
+            //           scheduler outlives its nodes.
+            let (node, scheduler) = unsafe { (&*node, &*scheduler) };
+            node.cancel();
+            scheduler.note_cancellation();
+        }
+    }
+}
+
+impl std::fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Canceller").field("is_over", &self.0.place().is_none()).finish()
+    }
+}
+
+/// The node that a canceller cancels, and its scheduler; nothing once it has ended.
+pub(crate) struct Target(Mutex<Option<(*const Node, *const Scheduler)>>);
+
+// SAFETY: - what the pointers lead to is made for calls by any thread, and lives while they are
+//           there (`Canceller::cancel`).
+unsafe impl Send for Target {}
+// SAFETY: - as above.
+unsafe impl Sync for Target {}
+
+impl Target {
+    fn place(&self) -> MutexGuard<'_, Option<(*const Node, *const Scheduler)>> {
+        // Nothing panics under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `node`, which ends now, was its node. It has none afterwards.
+    pub(crate) fn ends_with(&self, node: *const Node) -> bool {
+        let mut place = self.place();
+        let is_its = place.is_some_and(|(own, _)| std::ptr::eq(own, node));
+        if is_its {
+            *place = None;
+        }
+        is_its
     }
 }

@@ -14,6 +14,7 @@
 use crate::idle::Idle;
 use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::exclusive;
+use crate::tasks::group::Target;
 use crate::tasks::node::{Node, Phase};
 use crate::tasks::pool::Store;
 use crate::tasks::ready::global::Global;
@@ -26,13 +27,14 @@ use engine::occupant::Occupant;
 use engine::process::Born;
 use engine::wait_point::WaitPoint;
 use engine::worker::Worker;
+use platform::lock::Mutex;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// See the module head.
 pub(crate) struct Scheduler {
@@ -50,6 +52,10 @@ pub(crate) struct Scheduler {
     ended: AtomicBool,
     /// Something was cancelled: starts have to look what.
     cancelled: AtomicBool,
+    /// There are targets: ends of nodes have to look for theirs.
+    has_targets: AtomicBool,
+    /// What cancellers cancel.
+    targets: Mutex<Vec<Arc<Target>>>,
 }
 
 /// Schedulers that a thread keeps for its next scopes: nested scopes have different team sizes.
@@ -106,6 +112,8 @@ impl Scheduler {
             born: Born::now(),
             ended: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
+            has_targets: AtomicBool::new(false),
+            targets: Mutex::new(Vec::new()),
         }
     }
 
@@ -146,6 +154,8 @@ impl Scheduler {
         unique.ended.store(false, Relaxed);
         // ORDERING: Relaxed - as above.
         unique.cancelled.store(false, Relaxed);
+        // ORDERING: Relaxed - as above.
+        unique.has_targets.store(false, Relaxed);
         let trimmed = unique.store.trim();
         for worker in &unique.members {
             worker.own.reset(trimmed);
@@ -200,6 +210,29 @@ impl Scheduler {
     pub(crate) fn note_cancellation(&self) {
         // ORDERING: Relaxed - a request (`Node::cancel`).
         self.cancelled.store(true, Relaxed);
+    }
+
+    /// A canceller was made, by the owner of its node.
+    pub(crate) fn note_target(&self, target: &Arc<Target>) {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(target));
+        // ORDERING: Relaxed - the owner's share of its node is given up after this, and whoever
+        // ends the node has seen that.
+        self.has_targets.store(true, Relaxed);
+    }
+
+    /// `node` is about to end: cancellers find it no more. Cost: one load where there are none.
+    #[inline]
+    pub(crate) fn end_targets(&self, node: *const Node) {
+        // ORDERING: Relaxed - see `note_target`.
+        if self.has_targets.load(Relaxed) {
+            self.forget_targets(node);
+        }
+    }
+
+    #[cold]
+    fn forget_targets(&self, node: *const Node) {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.retain(|target| !target.ends_with(node));
     }
 
     pub(crate) fn may_be_cancelled(&self) -> bool {
@@ -300,6 +333,7 @@ impl Scheduler {
             if let Some(payload) = payload {
                 parent.keep_panic(payload);
             }
+            self.end_targets(nano.node());
             // SAFETY: - it is finished, by us.
             unsafe { nano.release(seat.map(Seat::shelf), &self.store) };
             let last = match seat {

@@ -201,6 +201,7 @@ where
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&handle)));
     let child = handle.join();
+    seat.scheduler().end_targets(node);
     match (result, child) {
         (Ok(value), None) => Ok(value),
         (Err(payload), child) => {

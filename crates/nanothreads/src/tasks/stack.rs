@@ -18,7 +18,19 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Size of a nano-thread's stack unless the task or the environment says otherwise.
-pub(crate) const DEFAULT_SIZE: usize = 256 << 10;
+/// Address space only: memory comes as it is touched. Parsers, formatters and the like of debug
+/// builds fit.
+const DEFAULT_SIZE: usize = 1 << 20;
+
+/// What the program chose in its place; 0: nothing.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Nano-threads get so many bytes unless the task or the environment says otherwise. For threads
+/// that have not looked yet: before the first nano-thread.
+pub(crate) fn choose_size(bytes: usize) {
+    // ORDERING: Relaxed - a number on its own.
+    CHOSEN.store(bytes, Relaxed);
+}
 
 /// The least size: a panic with its message must fit. Its backtrace (`RUST_BACKTRACE=1`) does not,
 /// and overflows the stack, which ends the process: that takes 24 KiB, and more where the task is
@@ -49,7 +61,7 @@ fn default_size() -> usize {
                 && let Some(text) = complaint
             {
                 say(format_args!(
-                    "nanos: {SIZE_VARIABLE}={text}: not a number of bytes; nano-threads get {DEFAULT_SIZE}"
+                    "nanos: {SIZE_VARIABLE}={text}: not a number of bytes; nano-threads get {size}"
                 ));
             }
             size
@@ -60,10 +72,12 @@ fn default_size() -> usize {
 
 /// What the environment asks for, and what it says if that is no number.
 fn asked_size() -> (usize, Option<String>) {
-    let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return (DEFAULT_SIZE, None) };
+    // ORDERING: Relaxed - see `choose_size`.
+    let default = Some(CHOSEN.load(Relaxed)).filter(|&bytes| bytes > 0).unwrap_or(DEFAULT_SIZE);
+    let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return (default, None) };
     match text.to_str().and_then(|text| text.trim().parse::<usize>().ok()) {
         Some(size) => (size.max(LEAST_SIZE), None),
-        None => (DEFAULT_SIZE, Some(text.to_string_lossy().into_owned())),
+        None => (default, Some(text.to_string_lossy().into_owned())),
     }
 }
 

@@ -170,7 +170,8 @@ impl<'a, 'scope> Task<'a, 'scope> {
         self
     }
 
-    /// Bytes of stack, in the place of the default: 256 KiB, or what the environment's
+    /// Bytes of stack, in the place of the default: 1 MiB, what
+    /// [`Builder::task_stack_size`](crate::Builder::task_stack_size) or the environment's
     /// `NANOS_STACK` says. Memory is used only as far as the stack is touched. At least 16 KiB,
     /// which has no room for the backtrace of a panic.
     pub fn stack_size(mut self, bytes: usize) -> Self {

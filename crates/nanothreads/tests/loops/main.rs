@@ -11,3 +11,4 @@ mod order;
 mod schedules;
 #[path = "../team_of_four/mod.rs"]
 mod team_of_four;
+mod vectors;

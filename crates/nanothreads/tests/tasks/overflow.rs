@@ -80,7 +80,7 @@ fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
     let text = text(&output);
     assert_eq!(output.status.signal(), Some(SIGSEGV), "{text}");
     assert!(
-        text.contains("nano-thread (number 1 of member 0) overflowed its stack of 262144 bytes"),
+        text.contains("nano-thread (number 1 of member 0) overflowed its stack of 1048576 bytes"),
         "{text}"
     );
 }
@@ -96,15 +96,35 @@ fn the_environment_sets_the_size_of_stacks() {
         });
         return;
     }
-    let output = child(test, &[("NANOS_STACK", "1048576")]);
-    assert!(text(&output).contains("overflowed its stack of 1048576 bytes"), "{}", text(&output));
+    let output = child(test, &[("NANOS_STACK", "2097152")]);
+    assert!(text(&output).contains("overflowed its stack of 2097152 bytes"), "{}", text(&output));
     let output = child(test, &[("NANOS_STACK", "a lot")]);
     assert!(
         text(&output).contains("NANOS_STACK=a lot: not a number of bytes"),
         "{}",
         text(&output)
     );
-    assert!(text(&output).contains("overflowed its stack of 262144 bytes"), "{}", text(&output));
+    assert!(text(&output).contains("overflowed its stack of 1048576 bytes"), "{}", text(&output));
+}
+
+#[test]
+fn the_program_chooses_the_size_of_stacks_and_the_environment_overrides_it() {
+    let test = name_of(&|| ());
+    if is_again(test) {
+        let refused = nanothreads::builder().task_stack_size(100).install();
+        assert!(matches!(refused, Err(nanothreads::BuildError::TaskStack { asked: 100, .. })));
+        nanothreads::builder().task_stack_size(1 << 19).install().unwrap();
+        nanothreads::scope(|s| {
+            s.spawn(|_| {
+                black_box(descend(0));
+            })
+        });
+        return;
+    }
+    let output = child(test, &[]);
+    assert!(text(&output).contains("overflowed its stack of 524288 bytes"), "{}", text(&output));
+    let output = child(test, &[("NANOS_STACK", "2097152")]);
+    assert!(text(&output).contains("overflowed its stack of 2097152 bytes"), "{}", text(&output));
 }
 
 #[test]

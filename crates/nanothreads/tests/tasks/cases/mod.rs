@@ -344,3 +344,42 @@ fn spawners_feed_a_scope_from_other_threads() {
     log.sort_unstable();
     assert!(log.into_iter().eq(0..100));
 }
+
+#[test]
+fn a_task_cancels_its_siblings_and_a_canceller_that_outlives_them_does_nothing() {
+    own_process!();
+    let size = team();
+    let (ran, kept) = (AtomicUsize::new(0), Mutex::new(None));
+    scope(|s| {
+        s.group(|g| {
+            let canceller = g.canceller();
+            for number in 0..10_000 {
+                let (canceller, ran) = (canceller.clone(), &ran);
+                g.spawn(move |_| {
+                    ran.fetch_add(1, Relaxed);
+                    if number % 100 == 50 {
+                        canceller.cancel();
+                    }
+                });
+            }
+            *kept.lock().unwrap() = Some(canceller);
+        });
+        let canceller = kept.lock().unwrap().take().unwrap();
+        assert!(format!("{canceller:?}").contains("is_over: true"));
+        canceller.cancel();
+        assert!(!s.is_cancelled());
+        // That of a task, by a child of its own, also when the task's body has ended.
+        let late = AtomicUsize::new(0);
+        let late = &late;
+        s.group(|g| {
+            g.spawn(move |s| {
+                let canceller = s.canceller();
+                s.task().priority(1).spawn(move |_| canceller.cancel());
+                (0..1000).for_each(|_| s.spawn(move |_| _ = late.fetch_add(1, Relaxed)));
+            });
+        });
+        assert!(late.load(Relaxed) <= 1000);
+    });
+    let ran = ran.into_inner();
+    assert!(ran <= 10_000 - 100 && ran > 0, "{ran} of 10000 ran on {size} threads");
+}

@@ -210,7 +210,7 @@ fn wait_somehow(s: &Scope<'_>, way: usize, events: &mpsc::Sender<Completion>) {
             s.wait();
         }
         2 => s.group(|g| (0..3).for_each(|_| g.spawn(|g| scoped::set(1 << 41, || g.yield_now())))),
-        3 => s.suspend(|completion| events.send(completion).unwrap()),
+        3 => s.suspend(|completion| events.send(completion).expect("it receives")),
         _ => scope(|inner| inner.spawn(|inner| scoped::set(1 << 42, || inner.yield_now()))),
     }
 }
