@@ -3,14 +3,20 @@
 mod fill;
 mod pieces;
 
-use pieces::{Work, in_pieces};
+use pieces::{PlacedWork, Work, in_pieces, in_placed_pieces};
 use rayon::iter::IndexedParallelIterator;
 use std::cmp::Ordering;
 use std::fmt;
 use std::iter::{Product, Sum};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Takes an indexed rayon iterator to the engine.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no index, so the engine cannot cut it into pieces",
+    label = "not an indexed parallel iterator",
+    note = "call `.on_engine()` before what loses the index (`filter`, `flat_map`, ..): `.on_engine().filter_map(..)`",
+    note = "forgotten, `.on_engine()` leaves the work to rayon's own threads, beside the engine's"
+)]
 pub trait OnEngine: IndexedParallelIterator + Sized {
     /// The same items, for the engine's threads. See [`EngineIter`] for what can be done with them.
     ///
@@ -83,6 +89,50 @@ macro_rules! work {
             }
         }
     };
+}
+
+/// Work that looks for an item.
+struct Search<F> {
+    find: F,
+    /// The lowest place at which something was found.
+    bound: AtomicUsize,
+    /// The lowest one is wanted, and not any.
+    is_first: bool,
+}
+
+impl<T, R: Send, F: Fn(T) -> Option<R> + Sync> PlacedWork<T> for Search<F> {
+    type Output = Option<(usize, R)>;
+
+    fn run_at(&self, begin: usize, _: usize, items: impl Iterator<Item = T>) -> Self::Output {
+        for (place, item) in (begin..).zip(items) {
+            // ORDERING: Relaxed, here and below - a bound that only falls: an older one lets
+            // needless items be looked at. What was found travels with the join.
+            let bound = self.bound.load(Relaxed);
+            if bound < usize::MAX && (!self.is_first || place > bound) {
+                return None;
+            }
+            if let Some(found) = (self.find)(item) {
+                self.bound.fetch_min(place, Relaxed);
+                return Some((place, found));
+            }
+        }
+        None
+    }
+}
+
+/// Work that makes something for each piece.
+struct WithInit<N, F> {
+    init: N,
+    body: F,
+}
+
+impl<T, A, N: Fn() -> A + Sync, F: Fn(&mut A, T) + Sync> Work<T> for WithInit<N, F> {
+    type Output = ();
+
+    fn run(&self, items: impl Iterator<Item = T>) {
+        let mut own = (self.init)();
+        items.for_each(|item| (self.body)(&mut own, item));
+    }
 }
 
 work!(Sums<T, S: Sum<T>> -> S, |items| items.sum());
@@ -185,17 +235,114 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { a } else { b })
     }
 
-    /// True when `is_wanted` holds for some item; the others are not all looked at then.
+    /// True when `is_wanted` holds for some item. None is asked about after the first one that was
+    /// found, but for one of each other thread.
+    ///
+    /// ```
+    /// use nanothreads_rayon::OnEngine;
+    /// use rayon::prelude::*;
+    /// assert!((0..1_000_000).into_par_iter().on_engine().any(|i| i == 5));
+    /// ```
     pub fn any(self, is_wanted: impl Fn(I::Item) -> bool + Sync) -> bool {
-        let found = AtomicBool::new(false);
-        self.for_each(|item| {
-            // ORDERING: Relaxed, here and below - a hint to stop; its last value is read after the
-            // join.
-            if !found.load(Relaxed) && is_wanted(item) {
-                found.store(true, Relaxed);
-            }
-        });
-        found.into_inner()
+        self.find_map_any(|item| is_wanted(item).then_some(())).is_some()
+    }
+
+    /// What `find` gives for some item for which it gives anything; else as [`EngineIter::any`].
+    pub fn find_map_any<R: Send>(self, find: impl Fn(I::Item) -> Option<R> + Sync) -> Option<R> {
+        let search = Search { find, bound: AtomicUsize::new(usize::MAX), is_first: false };
+        in_placed_pieces(self.iterator, &search).into_iter().flatten().map(|found| found.1).next()
+    }
+
+    /// What `find` gives for the first item for which it gives anything. Items after the lowest one
+    /// found so far are not looked at.
+    pub fn find_map_first<R: Send>(self, find: impl Fn(I::Item) -> Option<R> + Sync) -> Option<R> {
+        let search = Search { find, bound: AtomicUsize::new(usize::MAX), is_first: true };
+        let found = in_placed_pieces(self.iterator, &search).into_iter().flatten();
+        found.min_by_key(|found| found.0).map(|found| found.1)
+    }
+
+    /// Some item for which `is_wanted` holds; else as [`EngineIter::any`].
+    pub fn find_any(self, is_wanted: impl Fn(&I::Item) -> bool + Sync) -> Option<I::Item> {
+        self.find_map_any(|item| is_wanted(&item).then_some(item))
+    }
+
+    /// The first item for which `is_wanted` holds.
+    pub fn find_first(self, is_wanted: impl Fn(&I::Item) -> bool + Sync) -> Option<I::Item> {
+        self.find_map_first(|item| is_wanted(&item).then_some(item))
+    }
+
+    /// The place of the first item for which `is_wanted` holds.
+    pub fn position_first(self, is_wanted: impl Fn(I::Item) -> bool + Sync) -> Option<usize> {
+        let find = |item| is_wanted(item).then_some(());
+        let search = Search { find, bound: AtomicUsize::new(usize::MAX), is_first: true };
+        let found = in_placed_pieces(self.iterator, &search).into_iter().flatten();
+        found.map(|found| found.0).min()
+    }
+
+    /// Calls `body` with each item until one call fails: then none is begun, and that error is
+    /// returned. Of several that of the first item counts.
+    ///
+    /// # Errors
+    /// That of `body`.
+    pub fn try_for_each<E: Send>(
+        self,
+        body: impl Fn(I::Item) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
+        match self.find_map_any(|item| body(item).err()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `body` with each item, and with what `init` made for its piece.
+    pub fn for_each_init<A>(
+        self,
+        init: impl Fn() -> A + Sync,
+        body: impl Fn(&mut A, I::Item) + Sync,
+    ) {
+        in_pieces(self.iterator, &WithInit { init, body });
+    }
+
+    /// How many items there are.
+    pub fn count(self) -> usize {
+        self.len()
+    }
+
+    /// The items for which `is_left` holds, and the others, both in their order.
+    pub fn partition(
+        self,
+        is_left: impl Fn(&I::Item) -> bool + Sync,
+    ) -> (Vec<I::Item>, Vec<I::Item>) {
+        let pieces = self.fold(
+            || (Vec::new(), Vec::new()),
+            |(mut left, mut right), item| {
+                if is_left(&item) {
+                    left.push(item)
+                } else {
+                    right.push(item)
+                }
+                (left, right)
+            },
+        );
+        let (left, right): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
+        (left.concat_all(), right.concat_all())
+    }
+
+    /// The first halves of all pairs, and the second ones, both in their order.
+    pub fn unzip<A: Send, B: Send>(self) -> (Vec<A>, Vec<B>)
+    where
+        I: IndexedParallelIterator<Item = (A, B)>,
+    {
+        let pieces = self.fold(
+            || (Vec::new(), Vec::new()),
+            |(mut left, mut right), (a, b)| {
+                left.push(a);
+                right.push(b);
+                (left, right)
+            },
+        );
+        let (left, right): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
+        (left.concat_all(), right.concat_all())
     }
 
     /// True when `is_wanted` holds for all items.
@@ -220,12 +367,23 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         pieces.concat_all()
     }
 
-    /// All items, in their order: written where they will stand, by all members. For other
-    /// collections see [`EngineIter::collect_into`].
-    pub fn collect<C: From<Vec<I::Item>>>(self) -> C {
+    /// All items, in their order: written to a vector where they will stand, by all members, and
+    /// taken from there by the caller. A `Vec` costs nothing more.
+    ///
+    /// ```
+    /// use nanothreads_rayon::OnEngine;
+    /// use rayon::prelude::*;
+    /// use std::collections::HashMap;
+    /// let squares: HashMap<u32, u32> = (0..100_u32).into_par_iter().map(|i| (i, i * i)).on_engine().collect();
+    /// assert_eq!(squares[&9], 81);
+    /// let texts = ["1", "x"];
+    /// let read: Result<Vec<u32>, _> = texts.par_iter().map(|text| text.parse()).on_engine().collect();
+    /// assert!(read.is_err());
+    /// ```
+    pub fn collect<C: FromIterator<I::Item>>(self) -> C {
         let mut items = Vec::new();
         self.collect_into(&mut items);
-        C::from(items)
+        items.into_iter().collect()
     }
 
     /// Puts all items after those of `items`, in their order.

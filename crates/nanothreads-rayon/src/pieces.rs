@@ -3,6 +3,7 @@
 use nanothreads::{Schedule, Team, par_for};
 use rayon::iter::IndexedParallelIterator;
 use rayon::iter::plumbing::{Producer, ProducerCallback};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// What is done with one piece.
@@ -16,6 +17,10 @@ pub(crate) trait Work<T>: Sync {
 /// Pieces for each thread: a member that began late, or whose items take longer, leaves some to
 /// others.
 const PIECES_PER_THREAD: usize = 4;
+
+/// Strips of pieces for each thread, where the program wants many pieces: enough for members whose
+/// items differ, few enough to be made before the first one runs.
+const STRIPS_PER_THREAD: usize = 64;
 
 /// Runs `work` on each piece of `iterator`; returns what it gives, in order. One piece at least.
 pub(crate) fn in_pieces<I: IndexedParallelIterator, W: Work<I::Item>>(
@@ -62,25 +67,26 @@ impl<T: Send, W: PlacedWork<T>> ProducerCallback<T> for Cut<'_, W> {
     type Output = Vec<W::Output>;
 
     fn callback<P: Producer<Item = T>>(self, producer: P) -> Vec<W::Output> {
-        let count =
-            count(self.length, producer.min_len(), producer.max_len(), || Team::available().size());
+        let mut threads = 1;
+        let count = count(self.length, producer.min_len(), producer.max_len(), || {
+            threads = Team::available().size();
+            threads
+        });
         if count == 1 {
             return vec![self.run.run_at(0, self.length, producer.into_iter())];
         }
-        let pieces = cut(producer, self.length, count);
-        let results: Vec<Mutex<Option<W::Output>>> =
-            pieces.iter().map(|_| Mutex::new(None)).collect();
-        par_for(0..count).schedule(Schedule::PURE).run(|number| {
-            let Piece { begin, length, producer } = &pieces[number];
-            let producer = producer.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let producer = producer.expect("the loop runs each number once");
-            let result = self.run.run_at(*begin, *length, producer.into_iter());
-            *results[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        let strips = cut(producer, self.length, count, count.min(threads * STRIPS_PER_THREAD));
+        let results: Vec<Mutex<Vec<W::Output>>> = strips.iter().map(|_| Mutex::default()).collect();
+        par_for(0..strips.len()).schedule(Schedule::PURE).run(|number| {
+            let strip = strips[number].lock().unwrap_or_else(PoisonError::into_inner).take();
+            let strip = strip.expect("the loop runs each number once");
+            let result = strip.run(self.run);
+            *results[number].lock().unwrap_or_else(PoisonError::into_inner) = result;
         });
         let taken = results
             .into_iter()
-            .map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
-        taken.map(|result| result.expect("the loop ran each piece")).collect()
+            .flat_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
+        taken.collect()
     }
 }
 
@@ -98,26 +104,63 @@ fn count(length: usize, least: usize, most: usize, threads: impl FnOnce() -> usi
     wanted.min(at_most).max(at_least)
 }
 
-/// A piece until it is taken.
-struct Piece<P> {
-    begin: usize,
+/// Consecutive pieces that one member runs: cut from each other when their turn comes, so that many
+/// small pieces take no memory before.
+struct Strip<P> {
+    /// Where each piece ends: the borders of all pieces of the iterator are `length * number /
+    /// count`.
+    numbers: Range<usize>,
     length: usize,
-    producer: Mutex<Option<P>>,
+    count: usize,
+    producer: P,
 }
 
-/// Cuts `producer` into `count` pieces, whose lengths differ by one at most.
-fn cut<P: Producer>(producer: P, length: usize, count: usize) -> Vec<Piece<P>> {
-    let mut pieces = Vec::with_capacity(count);
-    let mut rest = producer;
-    let mut begin = 0;
-    for number in 1..count {
-        let end = (length as u128 * number as u128 / count as u128) as usize;
-        let (piece, behind) = rest.split_at(end - begin);
-        pieces.push(Piece { begin, length: end - begin, producer: Mutex::new(Some(piece)) });
-        (rest, begin) = (behind, end);
+impl<P: Producer> Strip<P> {
+    fn border(length: usize, number: usize, count: usize) -> usize {
+        (length as u128 * number as u128 / count as u128) as usize
     }
-    pieces.push(Piece { begin, length: length - begin, producer: Mutex::new(Some(rest)) });
-    pieces
+
+    fn run<W: PlacedWork<P::Item>>(self, work: &W) -> Vec<W::Output> {
+        let Self { numbers, length, count, producer: mut rest } = self;
+        let mut results = Vec::with_capacity(numbers.len());
+        let last = numbers.end - 1;
+        let border = |number| Self::border(length, number, count);
+        for number in numbers.start..last {
+            let (begin, end) = (border(number), border(number + 1));
+            let (piece, after) = rest.split_at(end - begin);
+            results.push(work.run_at(begin, end - begin, piece.into_iter()));
+            rest = after;
+        }
+        let (begin, end) = (border(last), border(last + 1));
+        results.push(work.run_at(begin, end - begin, rest.into_iter()));
+        results
+    }
+}
+
+/// Cuts `producer` into strips of about equally many of `count` pieces, whose lengths differ by one
+/// at most.
+fn cut<P: Producer>(
+    producer: P,
+    length: usize,
+    count: usize,
+    strips: usize,
+) -> Vec<Mutex<Option<Strip<P>>>> {
+    let mut all = Vec::with_capacity(strips);
+    let (mut rest, mut first) = (producer, 0);
+    for strip in 1..=strips {
+        let end = Strip::<P>::border(count, strip, strips);
+        let border = |number| Strip::<P>::border(length, number, count);
+        let (numbers, own) = (first..end, border(end) - border(first));
+        let of = |producer| Mutex::new(Some(Strip { numbers, length, count, producer }));
+        if strip == strips {
+            all.push(of(rest));
+            break;
+        }
+        let (piece, after) = rest.split_at(own);
+        all.push(of(piece));
+        (rest, first) = (after, end);
+    }
+    all
 }
 
 #[cfg(test)]

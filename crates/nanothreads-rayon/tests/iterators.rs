@@ -162,3 +162,45 @@ fn lengths_of_pieces_are_respected() {
         (0..1000).into_par_iter().with_min_len(300).on_engine().fold(|| 0, |count, _| count + 1);
     assert!(coarse.iter().all(|&count| count >= 300) && coarse.iter().sum::<usize>() == 1000);
 }
+
+#[test]
+fn searches_stop_soon_and_find_what_a_sequential_one_finds() {
+    four();
+    let asked = AtomicUsize::new(0);
+    let found = (0..1_000_000_u32).into_par_iter().on_engine().any(|i| {
+        asked.fetch_add(1, Relaxed);
+        i >= 3
+    });
+    assert!(found && asked.into_inner() <= 4 + 4 * 16, "each piece looks before each item");
+    for length in [0, 1, 10, 50_000_usize] {
+        let numbers: Vec<usize> = (0..length).map(|i| i * 7919 % 1009).collect();
+        let first = numbers.iter().position(|&n| n > 900);
+        let iter = || numbers.par_iter().on_engine();
+        assert_eq!(iter().position_first(|&n| n > 900), first);
+        assert_eq!(iter().find_first(|n| **n > 900), first.map(|at| &numbers[at]));
+        assert_eq!(iter().find_any(|n| **n > 900).is_some(), first.is_some());
+        assert_eq!(iter().find_any(|n| **n > 2000), None);
+        assert_eq!(iter().count(), length);
+        let failed = iter().try_for_each(|&n| if n > 900 { Err(n) } else { Ok(()) });
+        assert_eq!(failed.is_err(), first.is_some());
+        let (large, small) = iter().partition(|n| **n > 500);
+        let (l, s): (Vec<&usize>, Vec<&usize>) = numbers.iter().partition(|n| **n > 500);
+        assert_eq!((large, small), (l, s));
+        let (a, b) = numbers.par_iter().map(|n| (n + 1, n * 2)).on_engine().unzip();
+        let (c, d): (Vec<usize>, Vec<usize>) = numbers.iter().map(|n| (n + 1, n * 2)).unzip();
+        assert_eq!((a, b), (c, d));
+        let sum = AtomicUsize::new(0);
+        iter().for_each_init(|| 1, |one, n| _ = sum.fetch_add(n + *one - 1, Relaxed));
+        assert_eq!(sum.into_inner(), numbers.iter().sum::<usize>());
+    }
+}
+
+#[test]
+fn pieces_of_one_item_cover_all_items_in_order_however_many_they_are() {
+    four();
+    let collected: Vec<usize> = (0..300_000).into_par_iter().with_max_len(1).on_engine().collect();
+    assert!(collected.into_iter().eq(0..300_000));
+    let lengths = (0..10_000).into_par_iter().with_max_len(3).on_engine().fold(|| 0, |n, _| n + 1);
+    assert!(lengths.iter().all(|&n| n <= 3 && n > 0));
+    assert_eq!(lengths.iter().sum::<usize>(), 10_000);
+}

@@ -2,13 +2,13 @@
 
 pub use engine::config::Waiting;
 
-use crate::tasks::stack::{LEAST_SIZE as LEAST_TASK_STACK, choose_size};
 use engine::config::Config;
 use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
 use engine::source;
 use platform::message::say;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
 /// the engine for the first time, or installs other settings, at the same moment,
@@ -60,6 +60,20 @@ pub enum BuildError {
 
 /// The smallest stack of a worker: what a region with a panic and its backtrace needs.
 const LEAST_STACK: usize = 64 << 10;
+
+/// The least stack of a task: a panic with its message must fit. Its backtrace (`RUST_BACKTRACE=1`)
+/// does not, and overflows the stack, which ends the process: that takes 24 KiB, and more where the
+/// task is deep in calls.
+pub(crate) const LEAST_TASK_STACK: usize = 16 << 10;
+
+/// What the program chose for its tasks; 0: nothing.
+static TASK_STACK: AtomicUsize = AtomicUsize::new(0);
+
+/// The size of tasks' stacks that the program chose.
+pub(crate) fn task_stack() -> Option<usize> {
+    // ORDERING: Relaxed - see `install`.
+    Some(TASK_STACK.load(Relaxed)).filter(|&bytes| bytes > 0)
+}
 
 /// The largest: a program of hundreds of threads fits in 47 bits of addresses.
 const MOST_STACK: usize = 1 << 40;
@@ -225,7 +239,8 @@ impl Builder {
         // The sizer first: a thread that looks for one meanwhile fixes the configuration on the
         // way, and then this one is refused.
         if sizer.is_none_or(engine::set_team_sizer) && engine::configure(config) {
-            task_stack.into_iter().for_each(choose_size);
+            // ORDERING: Relaxed - a number on its own, for threads that have not looked yet.
+            task_stack.into_iter().for_each(|bytes| TASK_STACK.store(bytes, Relaxed));
             Ok(())
         } else {
             Err(BuildError::InUse)

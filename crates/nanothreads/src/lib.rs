@@ -57,7 +57,7 @@
 //! 2. `idle`, `per_member`, `per_thread`, `region`: which members sleep; a value for each member,
 //!    and for each thread; a region on what the program has.
 //! 3. `join`: two halves.
-//! 4. `groups`: divided processors; `sort`: sorting, on `join`.
+//! 4. `groups`, `sort`: divided processors; sorting, on `join`.
 //! 5. `loops`: loops and sections.
 //! 6. `tasks`: scopes and what runs in them.
 //! 7. `teams`: reserved threads, for all of the above.

@@ -48,7 +48,7 @@ mod ready;
 mod scheduler;
 pub(crate) mod scope;
 mod seat;
-pub(crate) mod stack;
+mod stack;
 mod successors;
 pub(crate) mod task;
 mod turnstile;

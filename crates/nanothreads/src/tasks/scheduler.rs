@@ -215,8 +215,8 @@ impl Scheduler {
     /// A canceller was made, by the owner of its node.
     pub(crate) fn note_target(&self, target: &Arc<Target>) {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(target));
-        // ORDERING: Relaxed - the owner's share of its node is given up after this, and whoever
-        // ends the node has seen that.
+        // ORDERING: Relaxed - the owner's share of its node is given up after this, and the
+        // thread that ends the node has seen that.
         self.has_targets.store(true, Relaxed);
     }
 

@@ -5,6 +5,7 @@
 //! starts and ends on the same kernel thread, so a pool needs no lock, and the stack that was used
 //! last, warm in the cache, is used next.
 
+use crate::builder::{self, LEAST_TASK_STACK as LEAST_SIZE};
 use crate::tasks::fibers::Fibers;
 use crate::tasks::overflow::{self, Guard};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
@@ -21,21 +22,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Address space only: memory comes as it is touched. Parsers, formatters and the like of debug
 /// builds fit.
 const DEFAULT_SIZE: usize = 1 << 20;
-
-/// What the program chose in its place; 0: nothing.
-static CHOSEN: AtomicUsize = AtomicUsize::new(0);
-
-/// Nano-threads get so many bytes unless the task or the environment says otherwise. For threads
-/// that have not looked yet: before the first nano-thread.
-pub(crate) fn choose_size(bytes: usize) {
-    // ORDERING: Relaxed - a number on its own.
-    CHOSEN.store(bytes, Relaxed);
-}
-
-/// The least size: a panic with its message must fit. Its backtrace (`RUST_BACKTRACE=1`) does not,
-/// and overflows the stack, which ends the process: that takes 24 KiB, and more where the task is
-/// deep in calls.
-pub(crate) const LEAST_SIZE: usize = 16 << 10;
 
 /// Environment variable that sets the size for all nano-threads, in bytes.
 pub(crate) const SIZE_VARIABLE: &str = "NANOS_STACK";
@@ -72,8 +58,7 @@ fn default_size() -> usize {
 
 /// What the environment asks for, and what it says if that is no number.
 fn asked_size() -> (usize, Option<String>) {
-    // ORDERING: Relaxed - see `choose_size`.
-    let default = Some(CHOSEN.load(Relaxed)).filter(|&bytes| bytes > 0).unwrap_or(DEFAULT_SIZE);
+    let default = builder::task_stack().unwrap_or(DEFAULT_SIZE);
     let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return (default, None) };
     match text.to_str().and_then(|text| text.trim().parse::<usize>().ok()) {
         Some(size) => (size.max(LEAST_SIZE), None),
