@@ -158,7 +158,8 @@ fn main() {
     let is_bound = arguments.iter().any(|argument| argument == "--bound");
     let seconds = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(4);
     let mask = affinity(None).expect("a mask");
-    engine::configure(engine::Config { bind: is_bound, adapt: false, ..Default::default() });
+    let config = engine::Config { bind: is_bound, adapt: false, ..Default::default() };
+    assert!(engine::configure(config), "nothing was forked before");
     let size = engine::processors().min(TIDS.len());
     // SAFETY: - takes no data, and does not unwind.
     unsafe { Team::reserve(size).run(introduce, std::ptr::null()) };

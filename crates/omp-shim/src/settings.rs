@@ -46,7 +46,9 @@ pub(crate) fn settings() -> &'static Settings {
         }
         let host = Host::find();
         let fence = Fence::put_up(&mut environment);
-        engine::configure(Config {
+        // Too late only where the engine is in use by another library of the process: then that
+        // one's settings hold.
+        let _is_first = engine::configure(Config {
             waiting: environment.wait_policy,
             stack_size: environment.stack_size,
             bind: environment.binds(),
@@ -68,7 +70,7 @@ fn choose_sizer(environment: &Environment) {
     if environment.follows_itself() {
         asat::install(environment.asat.clone());
     } else if environment.sizer == Sizer::Fixed {
-        engine::set_team_sizer(Box::new(Fixed::new(engine::processors())));
+        let _is_first = engine::set_team_sizer(Box::new(Fixed::new(engine::processors())));
     }
 }
 

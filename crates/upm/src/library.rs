@@ -80,6 +80,12 @@ impl Library {
     /// Moves pages by what was counted; returns how many moved.
     pub fn migrate_memory(&mut self) -> usize {
         let was_counting = self.is_counting;
+        if was_counting && self.scope == Scope::Iteration && !self.upm.is_enough() {
+            // A window that is open goes on in the next iteration: to stop here would cut windows
+            // off at the same place again and again.
+            self.waits = self.upm.is_on();
+            return 0;
+        }
         self.stop();
         let moved = self.upm.migrate_memory();
         self.waits = moved == 0 && was_counting && self.upm.is_on();

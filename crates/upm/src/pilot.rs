@@ -234,7 +234,9 @@ impl Pilot {
         let interval = apart.clamp(INTERVALS.start, INTERVALS.end);
         let windows = self.nominal.saturating_mul(TIMES) / window;
         let windows = windows.clamp(FEWEST_WINDOWS, MOST_WINDOWS);
-        let sampling = TrapParameters { interval, windows, verifies: true, ..Default::default() };
+        let length = interval;
+        let sampling =
+            TrapParameters { interval, length, windows, verifies: true, ..Default::default() };
         let source = TrapSource::new(sampling);
         let topology = self.machine.topology().clone();
         let parameters =

@@ -76,6 +76,11 @@ pub(super) struct Table {
     pub(super) granules: Vec<AtomicU32>,
     /// Granules whose pages are counted one by one.
     pub(super) is_fine: Vec<AtomicBool>,
+    /// The window that is open, or was the last one.
+    pub(super) window: AtomicU32,
+    /// In which window each granule was opened last, and each page of those that are divided.
+    pub(super) opened: Vec<AtomicU32>,
+    pub(super) pages_opened: Vec<AtomicU32>,
     pub(super) is_running: AtomicBool,
     pub(super) faults: AtomicU64,
     /// Faults after which a whole area had to be disarmed.
@@ -126,13 +131,16 @@ impl Table {
         let granule = self.granule_at(span, address);
         let node = self.here();
         let page = address >> self.page_shift << self.page_shift;
+        let window = self.window.load(Relaxed);
         let range = if self.is_fine[granule].load(Relaxed) {
+            let number = self.page_at(span, address);
+            self.pages_opened[number].store(window, Relaxed);
             if node < self.nodes {
-                let index = self.page_at(span, address) * self.nodes + node;
-                self.pages[index].fetch_add(1, Relaxed);
+                self.pages[number * self.nodes + node].fetch_add(1, Relaxed);
             }
             page..page + (1 << self.page_shift)
         } else {
+            self.opened[granule].store(window, Relaxed);
             if node < self.nodes {
                 self.granules[granule * self.nodes + node].fetch_add(1, Relaxed);
             }
@@ -299,8 +307,10 @@ impl Table {
         Ok(())
     }
 
-    /// Makes every access to the spans fault.
+    /// A window begins: makes every access to the spans fault.
     pub(super) fn arm(&self) -> SysResult<()> {
+        // ORDERING: Relaxed - faults come after the change of rights below.
+        self.window.fetch_add(1, Relaxed);
         for ArmedSpan { addresses, .. } in &self.spans {
             match &self.means {
                 // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
@@ -310,6 +320,53 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// What was not opened since the window began, in pieces without a gap; nothing where these are
+    /// more than `most`.
+    pub(super) fn unopened(&self, most: usize) -> Vec<Range<usize>> {
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        // ORDERING: Relaxed throughout - in a pause, which comes after the accesses of the region.
+        let window = self.window.load(Relaxed);
+        for span in &self.spans {
+            let mut address = span.addresses.start;
+            while address < span.addresses.end {
+                let granule = self.granule_at(span, address);
+                let (end, opened) = if self.is_fine[granule].load(Relaxed) {
+                    let page = self.page_at(span, address);
+                    let end = (address >> self.page_shift << self.page_shift)
+                        .saturating_add(1 << self.page_shift);
+                    (end.min(span.addresses.end), &self.pages_opened[page])
+                } else {
+                    (self.granule_range(span, address).end, &self.opened[granule])
+                };
+                if opened.load(Relaxed) != window {
+                    if let Some(last) = pieces.last_mut().filter(|last| last.end == address) {
+                        last.end = end;
+                    } else if pieces.len() == most {
+                        return Vec::new();
+                    } else {
+                        pieces.push(address..end);
+                    }
+                }
+                address = end;
+            }
+        }
+        pieces
+    }
+
+    /// The window goes on: makes accesses to these pieces of the spans fault. By rights only.
+    pub(super) fn arm_again(&self, pieces: &[Range<usize>]) -> SysResult<()> {
+        for piece in pieces {
+            // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
+            unsafe { numa::protect(piece.clone(), Access::None) }?;
+        }
+        Ok(())
+    }
+
+    /// Whether windows go on after a pause: what userfaults have unmapped is mapped then.
+    pub(super) fn can_be_armed_again(&self) -> bool {
+        matches!(self.means, Means::Rights)
     }
 
     /// Whether the spans are still mapped as plain memory, or armed.

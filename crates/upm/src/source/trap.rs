@@ -5,7 +5,8 @@
 //! # Protocol
 //! 1. In a recorded iteration a thread arms all areas, waits for a random time, and does so again:
 //!    a *window*. The first access after a fixed point (a phase's beginning) would always come from
-//!    the same thread, whatever the others do; random times see each node as often as it refers.
+//!    the same thread, whatever the others do.
+//!    After [`TrapParameters::length`] the window ends: all is opened.
 //! 2. Windows begin with granules of 64 KiB. One whose majority is not clear after some samples has
 //!    its pages counted one by one from then on, and its counters begin anew
 //!    ([`Counters::since`](crate::Counters::since) bears that). In recorded phases pages are
@@ -13,10 +14,27 @@
 //! 3. [`CounterSource::stop`] disarms, so that afterwards no access faults. A fault that is on its
 //!    way then finds the page accessible.
 //!
+//! # What is estimated
+//! A thread that passes over a granule is counted if a window begins less than its length before,
+//! and no other pass was in between. Where windows are short beside the time from one pass to the
+//! next, each pass is counted with the same probability, so that counts are in proportion to passes:
+//! about what hardware counters of misses say of data that the caches do not hold. Where windows
+//! are longer than that, a pass is counted as often as the time before it is long: a node whose
+//! passes come after a pause of the others gets too much. Iterations of less than some milliseconds
+//! are so; for them windows last over several, and each granule is counted once in each window.
+//! Several passes in one window count as the first of them.
+//!
 //! # Pauses
 //! Within a recorded iteration nothing is armed from [`CounterSource::pause`] to
-//! [`CounterSource::resume`]. The time to the next window stands still meanwhile, so that windows
-//! begin at random times of what is recorded, and not at its resumption.
+//! [`CounterSource::resume`]. The times to the end of the window and to the next one stand still
+//! meanwhile: windows begin at random times of what is recorded, and not at its resumption, and a
+//! window goes on for what was not opened. (Else what is used at the beginning of a region would
+//! hardly ever be counted, and the thread whose processor the window's beginning took would be the
+//! only one that has something left to open.)
+//!
+//! # The thread that begins windows
+//! It may run wherever a thread of the process may: bound to the processor of the one that started
+//! it, it would keep that one from its work at the beginning of each window, and never another.
 //!
 //! # Means
 //! Rights work on any memory ([`TrapSource::new`]). [`TrapSource::by_userfault`] unmaps pages of
@@ -163,6 +181,9 @@ impl TrapSource {
             pages: (0..areas.pages() * nodes).map(|_| 0.into()).collect(),
             granules: (0..granules * nodes).map(|_| 0.into()).collect(),
             is_fine: (0..granules).map(|_| false.into()).collect(),
+            window: 0.into(),
+            opened: (0..granules).map(|_| 0.into()).collect(),
+            pages_opened: (0..areas.pages()).map(|_| 0.into()).collect(),
             is_running: false.into(),
             faults: 0.into(),
             fallbacks: 0.into(),
@@ -238,7 +259,7 @@ impl CounterSource for TrapSource {
         }
         {
             let mut sampling = shared.lock();
-            sampling.pause = None;
+            (sampling.pause, sampling.closes) = (None, u64::MAX);
             let per_granule = 1usize << (table.granule_shift - table.page_shift);
             if scope == Scope::Phases && table.is_fine.len() * per_granule <= MOST_GRANULES {
                 // ORDERING: Relaxed - nothing is armed.
@@ -265,13 +286,13 @@ impl CounterSource for TrapSource {
 
     fn pause(&self) {
         if let Some(shared) = self.recording() {
-            shared.pause(self.parameters.interval);
+            shared.pause(&self.parameters);
         }
     }
 
     fn resume(&self) {
         if let Some(shared) = self.recording() {
-            shared.resume();
+            shared.resume(&self.parameters);
         }
     }
 

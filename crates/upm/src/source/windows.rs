@@ -2,6 +2,7 @@
 //! of [`TrapSource`](super::TrapSource), whose head has the protocol.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -10,6 +11,7 @@ use std::sync::atomic::{
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use platform::affinity::{Tid, affinity, set_affinity};
 use platform::lock::Mutex;
 
 use super::table::Placed;
@@ -30,6 +32,8 @@ const LONGEST_REST: u64 = 1_000_000_000;
 pub struct TrapParameters {
     /// Nanoseconds from one window to the next, in the mean.
     pub interval: u64,
+    /// Nanoseconds that a window is open, at most; in any case it ends when the next one begins.
+    pub length: u64,
     /// Windows of all recorded iterations, at most.
     pub windows: u64,
     /// Windows after which the counters can be judged.
@@ -45,6 +49,7 @@ impl Default for TrapParameters {
     fn default() -> Self {
         Self {
             interval: 1_000_000,
+            length: 1_000_000,
             windows: 256,
             enough: 12,
             seed: 0x9e37_79b9_7f4a_7c15,
@@ -75,9 +80,24 @@ pub(super) struct Sampling {
     pub(super) is_lost: bool,
     /// Some accesses may fault.
     pub(super) is_armed: bool,
-    /// What was left to the next window when the pause began.
-    pub(super) pause: Option<u64>,
+    /// When the next window begins.
+    pub(super) begins: u64,
+    /// When the one that is open ends.
+    pub(super) closes: u64,
+    pub(super) pause: Option<Pause>,
 }
+
+/// What a pause has interrupted.
+pub(super) struct Pause {
+    /// Nanoseconds that were left to the next window.
+    left: u64,
+    /// Those that were left of the one that was open, and what it had not opened.
+    rest: Option<(u64, Vec<Range<usize>>)>,
+}
+
+/// Pieces that are armed again after a pause, at most; where there are more the window ends: each
+/// takes a system call.
+const MOST_PIECES: usize = 64;
 
 impl Shared {
     /// Nothing is due.
@@ -88,6 +108,8 @@ impl Shared {
             is_broken: false,
             is_lost: false,
             is_armed: false,
+            begins: u64::MAX,
+            closes: u64::MAX,
             pause: None,
         };
         Self {
@@ -100,14 +122,22 @@ impl Shared {
         }
     }
 
-    /// Begins a window when it is time.
+    /// Begins or ends a window when it is time.
     pub(super) fn look(&self, parameters: &TrapParameters) {
         // ORDERING: Relaxed - only says whether it is worth trying the lock.
-        if platform::clock::monotonic_ns() < self.due.load(Relaxed) {
+        let now = platform::clock::monotonic_ns();
+        if now < self.due.load(Relaxed) {
             return;
         }
         let Ok(mut sampling) = self.lock.try_lock() else { return };
         let table = self.placed.table();
+        if sampling.is_armed && sampling.pause.is_none() && now < sampling.begins {
+            table.disarm();
+            (sampling.is_armed, sampling.closes) = (false, u64::MAX);
+            // ORDERING: Relaxed - see above.
+            self.due.store(sampling.begins, Relaxed);
+            return;
+        }
         // ORDERING: Relaxed - both are written under the lock.
         let windows = self.windows.load(Relaxed);
         let is_over =
@@ -132,41 +162,53 @@ impl Shared {
         }
         // ORDERING: Relaxed - a number.
         self.windows.store(windows + 1, Relaxed);
+        let now = platform::clock::monotonic_ns();
+        sampling.closes = now.saturating_add(parameters.length);
         self.set_due(&mut sampling, parameters.interval);
     }
 
-    /// A random time from now: between nothing and twice the mean.
+    /// The next window begins at a random time from now: between nothing and twice the mean.
     pub(super) fn set_due(&self, sampling: &mut Sampling, interval: u64) {
         let wait = sampling.wait(interval);
+        sampling.begins = platform::clock::monotonic_ns().saturating_add(wait);
         // ORDERING: Relaxed - see `look`.
-        self.due.store(platform::clock::monotonic_ns().saturating_add(wait), Relaxed);
+        self.due.store(sampling.begins.min(sampling.closes), Relaxed);
     }
 
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Sampling> {
         self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(super) fn pause(&self, interval: u64) {
+    pub(super) fn pause(&self, parameters: &TrapParameters) {
         let mut sampling = self.lock();
         if sampling.pause.is_some() {
             return;
         }
+        let now = platform::clock::monotonic_ns();
+        let table = self.placed.table();
+        let mut rest = None;
         if sampling.is_armed {
-            self.placed.table().disarm();
+            let left = sampling.closes.saturating_sub(now);
+            if left > 0 && table.can_be_armed_again() {
+                rest =
+                    Some((left, table.unopened(MOST_PIECES))).filter(|(_, left)| !left.is_empty());
+            }
+            table.disarm();
             sampling.is_armed = false;
         }
         // ORDERING: Relaxed - see `look`; written under its lock.
-        let due = self.due.swap(u64::MAX, Relaxed);
-        let left = due.saturating_sub(platform::clock::monotonic_ns());
+        self.due.store(u64::MAX, Relaxed);
+        let left = sampling.begins.saturating_sub(now);
         // A window that is overdue would begin right at the resumption.
-        sampling.pause = Some(if left == 0 { sampling.wait(interval) } else { left });
+        let left = if left == 0 { sampling.wait(parameters.interval) } else { left };
+        sampling.pause = Some(Pause { left, rest });
     }
 
     /// How long the thread may sleep: no window is due before. In a pause it looks now and then, so
     /// that to resume wakes no thread.
     pub(super) fn rest(&self) -> u64 {
-        let wait = match self.lock().pause {
-            Some(left) => left.max(SHORTEST_REST),
+        let wait = match &self.lock().pause {
+            Some(Pause { left, .. }) => (*left).max(SHORTEST_REST),
             None => {
                 // ORDERING: Relaxed - see `look`.
                 self.due.load(Relaxed).saturating_sub(platform::clock::monotonic_ns())
@@ -175,11 +217,26 @@ impl Shared {
         wait.min(LONGEST_REST)
     }
 
-    pub(super) fn resume(&self) {
+    pub(super) fn resume(&self, parameters: &TrapParameters) {
         let mut sampling = self.lock();
-        let Some(left) = sampling.pause.take() else { return };
+        let Some(Pause { left, rest }) = sampling.pause.take() else { return };
+        let now = platform::clock::monotonic_ns();
+        sampling.begins = now.saturating_add(left);
+        sampling.closes = u64::MAX;
+        let table = self.placed.table();
+        // ORDERING: Relaxed - written under the lock.
+        if let Some((left, pieces)) = rest.filter(|_| table.is_running.load(Relaxed)) {
+            let is_lost = parameters.verifies && !table.is_intact();
+            if !is_lost && table.arm_again(&pieces).is_ok() {
+                (sampling.is_armed, sampling.closes) = (true, now.saturating_add(left));
+            } else {
+                table.disarm();
+                sampling.is_broken = true;
+                sampling.is_lost |= is_lost;
+            }
+        }
         // ORDERING: Relaxed - see `look`.
-        self.due.store(platform::clock::monotonic_ns().saturating_add(left), Relaxed);
+        self.due.store(sampling.begins.min(sampling.closes), Relaxed);
     }
 }
 
@@ -228,6 +285,7 @@ impl Shared {
 /// Starts the thread that begins windows; `None` where the system refuses it.
 pub(super) fn begin(shared: Arc<Shared>, parameters: TrapParameters) -> Option<JoinHandle<()>> {
     let tick = move || {
+        run_anywhere();
         // ORDERING: Acquire - pairs with the Release in `TrapSource::stop`; the lock decides the
         // rest.
         while !shared.stops.load(Acquire) {
@@ -237,6 +295,17 @@ pub(super) fn begin(shared: Arc<Shared>, parameters: TrapParameters) -> Option<J
     };
     let thread = std::thread::Builder::new().name("nanos-upm".into());
     without_signals(|| thread.spawn(tick).ok())
+}
+
+/// The calling thread may run wherever a thread of the process may. Where that cannot be read or
+/// set it stays where it is.
+fn run_anywhere() {
+    let Ok(threads) = platform::file::names("/proc/self/task") else { return };
+    let ids = threads.iter().filter_map(|name| name.to_str()?.parse().ok()).map(Tid);
+    let masks = ids.filter_map(|id| affinity(Some(id)).ok());
+    if let Some(all) = masks.reduce(|all, mask| all.union(&mask)) {
+        let _kept = set_affinity(None, &all);
+    }
 }
 
 /// What is started meanwhile has every signal blocked: the program's signals are for the program's
