@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed},
 };
 use std::thread::JoinHandle;
@@ -66,7 +66,7 @@ pub(super) struct Shared {
     /// When the next window is due.
     pub(super) due: AtomicU64,
     pub(super) windows: AtomicU64,
-    /// The window in which the last granule was divided.
+    /// The window in which a granule was divided, or something was seen for the first time.
     pub(super) divided: AtomicU64,
     pub(super) stops: AtomicBool,
 }
@@ -74,6 +74,8 @@ pub(super) struct Shared {
 pub(super) struct Sampling {
     pub(super) random: u64,
     pub(super) fine: usize,
+    /// Granules and pages that had references before the last window.
+    pub(super) seen: usize,
     /// Arming failed: it is not tried again.
     pub(super) is_broken: bool,
     /// An area is not what it was.
@@ -105,6 +107,7 @@ impl Shared {
         let sampling = Sampling {
             random: seed | 1,
             fine: 0,
+            seen: 0,
             is_broken: false,
             is_lost: false,
             is_armed: false,
@@ -255,19 +258,25 @@ impl Sampling {
 }
 
 impl Shared {
-    /// Divides granules whose majority is not clear; true when there was one.
+    /// Divides granules whose majority is not clear; true when there was one, or when there are
+    /// references to what had none before: more may come.
     pub(super) fn divide(&self, sampling: &mut Sampling) -> bool {
         let table = self.placed.table();
         let per_granule = 1usize << (table.granule_shift - table.page_shift);
         let room = MOST_GRANULES.saturating_sub(table.is_fine.len());
-        let mut is_divided = false;
+        let (mut is_divided, mut seen) = (false, 0);
+        let is_seen = |counts: &[AtomicU32]| counts.iter().any(|count| count.load(Relaxed) > 0);
         for (granule, is_fine) in table.is_fine.iter().enumerate() {
             // ORDERING: Relaxed - written under the lock; a handler that sees it late counts one
             // sample for the granule, which is not read any more.
-            if is_fine.load(Relaxed) || (sampling.fine + 1) * per_granule > room {
+            if is_fine.load(Relaxed) {
                 continue;
             }
             let counts = &table.granules[granule * table.nodes..][..table.nodes];
+            seen += usize::from(is_seen(counts));
+            if (sampling.fine + 1) * per_granule > room {
+                continue;
+            }
             let counts = counts.iter().map(|count| count.load(Relaxed));
             let sum: u32 = counts.clone().sum();
             let most = counts.max().unwrap_or(0);
@@ -278,7 +287,10 @@ impl Shared {
                 is_divided = true;
             }
         }
-        is_divided
+        seen += table.pages.chunks(table.nodes.max(1)).filter(|counts| is_seen(counts)).count();
+        let is_new = seen > sampling.seen;
+        sampling.seen = seen;
+        is_divided || is_new
     }
 }
 
