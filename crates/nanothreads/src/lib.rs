@@ -50,6 +50,7 @@
 //! | starting programs and threads in a region | [`process::unbound`] |
 //! | something on each thread | [`workers::on_each`] |
 //! | settings and numbers | [`builder()`], [`statistics()`] |
+//! | a program for each usual task | [`recipes`] |
 //! | under a processor manager | [`managed`] |
 //!
 //! # Modules, from the bottom up
@@ -62,6 +63,7 @@
 //! 6. `tasks`: scopes and what runs in them.
 //! 7. `teams`: reserved threads, for all of the above.
 //! 8. `papers`: several regions of one master at once, and both ways of dispatch; a feature.
+//! 9. `recipes`: documentation.
 //!
 //! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
 
@@ -81,6 +83,8 @@ pub mod papers;
 mod per_member;
 mod per_thread;
 pub mod process;
+#[doc = include_str!("../RECIPES.md")]
+pub mod recipes {}
 mod region;
 mod sort;
 mod tasks;

@@ -17,9 +17,9 @@ use platform::numa::{self, Pages, Policy};
 use upm::source::{Scope, TrapParameters, TrapSource};
 use upm::{KernelMover, KernelTopology, Node, Parameters, Placement, Topology, Upm};
 
-/// Nanoseconds between two looks of the sampler, in the mean. Emulation is slow: so many are as
-/// many references as in one millisecond of a processor.
-const INTERVAL: u64 = 100_000_000;
+/// How many times longer than the first iteration windows are apart, in the mean, and open: the
+/// engine for programs that know nothing of it does the same.
+const PART: u32 = 24;
 /// Counted iterations that the iterative engine has before phases are recorded.
 const BEFORE_PHASES: usize = 3;
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
@@ -149,8 +149,7 @@ impl Run {
     fn new(placement: &str, engine: &str, iterations: usize) -> Self {
         let topology = KernelTopology::read().unwrap();
         assert_eq!(topology.homes(), 4, "this machine has no four nodes");
-        let parameters = TrapParameters { interval: INTERVAL, ..TrapParameters::default() };
-        let source = Box::new(TrapSource::new(parameters));
+        let source = Box::new(TrapSource::new(TrapParameters::default()));
         let mover = KernelMover::new(topology.clone());
         let upm = Upm::with(topology.clone(), mover, source, Parameters::default());
         let placement = match placement {
@@ -202,8 +201,8 @@ impl Run {
     }
 
     fn begin(&mut self) {
-        let Some(iteration) = self.counted else { return };
         self.began = Instant::now();
+        let Some(iteration) = self.counted else { return };
         mark!("BITR");
         match self.engine {
             Engine::Nothing | Engine::Kernel => {}
@@ -266,6 +265,9 @@ impl Run {
 
     /// The pages are where the first touch, or the scheme, put them.
     fn first_ended(&mut self) {
+        let part = u64::try_from((self.began.elapsed() / PART).as_nanos()).unwrap();
+        let sampling = TrapParameters { interval: part, length: part, ..TrapParameters::default() };
+        self.upm.set_source(Box::new(TrapSource::new(sampling)));
         println!("oracle: homes_before {:?}", homes(&self.arrays));
         if self.engine == Engine::Kernel {
             // Pages with a policy of their own are not balanced.

@@ -17,12 +17,12 @@
 //! # What is estimated
 //! A thread that passes over a granule is counted if a window begins less than its length before,
 //! and no other pass was in between. Where windows are short beside the time from one pass to the
-//! next, each pass is counted with the same probability, so that counts are in proportion to passes:
-//! about what hardware counters of misses say of data that the caches do not hold. Where windows
-//! are longer than that, a pass is counted as often as the time before it is long: a node whose
-//! passes come after a pause of the others gets too much. Iterations of less than some milliseconds
-//! are so; for them windows last over several, and each granule is counted once in each window.
-//! Several passes in one window count as the first of them.
+//! next, each pass is counted with the same probability, so that counts are in proportion to
+//! passes: about what hardware counters of misses say of data that the caches do not hold. Where
+//! windows are longer than that, a pass is counted as often as the time before it is long: a node
+//! whose passes come after a pause of the others gets too much. Iterations of less than some
+//! milliseconds are so; for them windows last over several, and each granule is counted once in
+//! each window. Several passes in one window count as the first of them.
 //!
 //! # Pauses
 //! Within a recorded iteration nothing is armed from [`CounterSource::pause`] to
