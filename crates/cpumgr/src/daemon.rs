@@ -206,7 +206,7 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     };
     let listener = instance.listen()?;
     if let Err(error) = reactor.add_files(instance.directory()) {
-        tracing::warn!(%error, "nobody says when the socket file is removed: remove it only after this manager's end");
+        tracing::warn!(%error, "the system does not say when the socket file is removed: remove it only after this manager's end");
     }
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let left_to = inherited.as_ref();

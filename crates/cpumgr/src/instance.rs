@@ -88,7 +88,7 @@ pub enum InstanceError {
     },
     /// There is one, and no program can find it.
     #[error(
-        "a manager ({who}) holds {}, but nobody answers at {}: its socket file was removed or replaced; {}",
+        "a manager ({who}) holds {}, but no manager answers at {}: its socket file was removed or replaced; {}",
         beside(socket, ".lock").display(), socket.display(), end(who)
     )]
     Hidden {

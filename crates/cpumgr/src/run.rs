@@ -92,7 +92,7 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
              directory with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds"
         )),
         Err(NoLibrary::Unsafe { directory, why }) => warn(&format!(
-            "the drop-in OpenMP library in {} is not used: {why}, so somebody else decides what it does; see to it that \
+            "the drop-in OpenMP library in {} is not used: {why}, so another user decides what it does; see to it that \
              only you and the superuser may write it and the directories above it, or name another directory with --lib \
              or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds",
             directory.display()
@@ -340,7 +340,7 @@ fn submit(
         let waited = connection.receive_patiently(QUIET, || {
             if !std::mem::replace(&mut is_told, true) {
                 warn(&format!(
-                    "waiting as number {id}, {ahead} were before it; `cpumgr queue` shows who waits, `cpumgr cancel {id}` ends it"
+                    "waiting as number {id}, {ahead} were before it; `cpumgr queue` lists those that wait, `cpumgr cancel {id}` ends it"
                 ));
             }
             // A program that waits in a queue hears nothing for hours; waiting does not show that

@@ -118,7 +118,8 @@ impl Report {
         }
         if !self.status.left.is_empty() {
             // Writing to a string cannot fail.
-            let _written = writeln!(text, "left to others, who run there: {}", self.status.left);
+            let _written =
+                writeln!(text, "left to other processes, which run there: {}", self.status.left);
         }
         if let Some(fences) = &self.status.fences {
             // Writing to a string cannot fail.
@@ -193,7 +194,9 @@ impl Report {
             _ if program.granted >= program.max => {
                 format!("it can use no more than {} here", program.max)
             }
-            (_, 0) if !left.is_empty() => format!("{left} is left to others, who run there"),
+            (_, 0) if !left.is_empty() => {
+                format!("{left} is left to other processes, which run there")
+            }
             (_, 0) => format!("policy {} gives it no more now", self.status.policy),
             _ if program.shared => format!("it takes turns, beside {others} other program{plural}"),
             _ => format!(

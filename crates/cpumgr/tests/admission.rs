@@ -482,7 +482,7 @@ fn submitted_programs_start_in_turn() {
     let output = second.wait_with_output().unwrap();
     assert!(output.status.success());
     let output = say(&manager, &["cancel", "77"]);
-    assert!(errors(&output).contains("nobody waits under number 77"), "{}", errors(&output));
+    assert!(errors(&output).contains("no program waits under number 77"), "{}", errors(&output));
 }
 
 #[test]

@@ -515,7 +515,7 @@ fn a_stopped_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second()
     let lock = manager.dir.path().join("app.sock.lock");
     let names = [
         lock.to_str().unwrap(),
-        "nobody answers",
+        "no manager answers",
         &format!("(kill {})", manager.pid()),
         "without a manager",
     ];

@@ -170,7 +170,7 @@ fn both<RA, RB>(first: thread::Result<RA>, second: Option<thread::Result<RB>>) -
             discard(first);
             resume_unwind(payload)
         }
-        (Ok(_), None) => unreachable!("a second half is dropped only behind a panic"),
+        (Ok(_), None) => unreachable!("a second half is dropped only after a panic"),
     }
 }
 

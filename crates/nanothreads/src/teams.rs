@@ -551,7 +551,7 @@ impl TeamMember<'_> {
     pub fn ordered<R>(&self, body: impl FnOnce() -> R) -> R {
         assert!(
             self.section.get() != Section::Open,
-            "TeamMember::ordered: called inside a section of its own, behind which the turn of the next one comes; end the \
+            "TeamMember::ordered: called inside a section of its own, after which the next one has its turn; end the \
              first one before"
         );
         self.hand_on_turn();

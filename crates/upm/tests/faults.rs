@@ -577,3 +577,88 @@ fn an_area_with_a_hole_says_where_it_is() {
     let refused = unsafe { upm.watch_raw(8, 0) };
     assert_eq!(refused, Err(AreaError::Empty { begin: 8 }));
 }
+
+/// One window, which begins soon.
+fn single(length: u64) -> TrapParameters {
+    TrapParameters { interval: 20_000, length, windows: 1, ..TrapParameters::default() }
+}
+
+fn await_window(source: &TrapSource) {
+    while source.windows() == 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_window_goes_on_after_a_pause_for_what_was_not_opened_before_it() {
+    let granule = 16 * numa::page_bytes().max(4096);
+    let pages = Pages::map(8 * granule).unwrap();
+    let addresses = pages.addresses();
+    let granules =
+        u64::try_from((addresses.end - 1) / granule - addresses.start / granule + 1).unwrap();
+    let begin = pages.first().as_ptr().expose_provenance();
+    let mut source = source_on(&pages, single(u64::MAX));
+    source.start(Scope::Iteration).unwrap();
+    await_window(&source);
+    sweep(begin, 1);
+    assert_eq!(source.faults(), 1);
+    source.pause();
+    sweep(begin, addresses.len());
+    assert_eq!(source.faults(), 1, "in a pause nothing is armed");
+    source.resume();
+    sweep(begin, 1);
+    assert_eq!(source.faults(), 1, "what was opened before the pause stays open");
+    sweep(begin, addresses.len());
+    assert_eq!((source.faults(), source.windows()), (granules, 1));
+    source.stop();
+    sweep(begin, addresses.len());
+    assert_eq!(source.faults(), granules);
+}
+
+#[test]
+fn a_window_ends_by_itself_after_its_length() {
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let begin = pages.first().as_ptr().expose_provenance();
+    let mut source = source_on(&pages, single(1_000_000));
+    source.start(Scope::Iteration).unwrap();
+    await_window(&source);
+    let is_armed = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().any(|line| line.starts_with(&format!("{begin:x}-")) && line.contains("---p"))
+    };
+    while is_armed() {
+        std::thread::yield_now();
+    }
+    sweep(begin, pages.addresses().len());
+    assert_eq!(source.faults(), 0);
+}
+
+#[test]
+fn the_thread_that_begins_windows_may_run_wherever_a_thread_of_the_process_may() {
+    use platform::affinity::{CpuSet, affinity, set_affinity};
+    if is_child("the_thread_that_begins_windows_may_run_wherever_a_thread_of_the_process_may") {
+        let all = affinity(None).unwrap();
+        if all.len() < 2 {
+            return skip!("one processor: every thread may run there alone");
+        }
+        let (begun, is_begun) = std::sync::mpsc::channel::<()>();
+        // It has the whole mask, and stays.
+        let other = std::thread::spawn(move || is_begun.recv());
+        let own = all.first().unwrap();
+        set_affinity(None, &CpuSet::single(own)).unwrap();
+        let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+        let mut source = source_on(&pages, single(1));
+        source.start(Scope::Iteration).unwrap();
+        await_window(&source);
+        let sampling = std::fs::read_dir("/proc/self/task").unwrap().find_map(|task| {
+            let task = task.unwrap();
+            let comm = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let name = task.file_name().to_str()?.parse().ok()?;
+            (comm.trim() == "nanos-upm").then_some(platform::affinity::Tid(name))
+        });
+        assert_eq!(affinity(sampling).unwrap(), all);
+        source.stop();
+        drop(begun);
+        let _ended = other.join().unwrap();
+    }
+}

@@ -169,7 +169,7 @@ pub(super) fn run(
         tokio::select! {
             outcome = serve(listener, doorman, serials, line, &mut clients) => {
                 if let Err(error) = outcome {
-                    tracing::error!(%error, "nobody can connect any more");
+                    tracing::error!(%error, "no client can connect any more");
                 }
             }
             // An error means that the scheduler is gone.

@@ -59,7 +59,7 @@ impl Server {
                 tracing::warn!(
                     pid = pid.0,
                     reason,
-                    "who was attached to a killed manager runs unmanaged"
+                    "a process that was attached to a killed manager runs unmanaged"
                 );
             }
         }
@@ -130,7 +130,9 @@ impl Server {
         let Some(serial) =
             self.attached.iter().find(|(_, it)| it.pid == pid).map(|(serial, _)| *serial)
         else {
-            return Err(format!("process {pid} is not attached; `cpumgr status` shows who is"));
+            return Err(format!(
+                "process {pid} is not attached; `cpumgr status` lists those that are"
+            ));
         };
         self.let_go(serial);
         Ok(())

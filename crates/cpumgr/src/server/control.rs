@@ -116,7 +116,7 @@ impl Server {
         );
         if apps.is_empty() {
             return Err(format!(
-                "process {pid} is no program of this manager; `cpumgr status` shows who is"
+                "process {pid} is no program of this manager; `cpumgr status` lists those that are"
             ));
         }
         for serial in apps {

@@ -108,7 +108,9 @@ impl Server {
     pub(super) fn cancel(&mut self, by: u64, id: u64) -> Result<(), String> {
         let place = self.queue.iter().position(|place| place.serial == id);
         let Some(index) = place.filter(|_| self.may_see(by, id)) else {
-            return Err(format!("nobody waits under number {id}; `cpumgr queue` shows who does"));
+            return Err(format!(
+                "no program waits under number {id}; `cpumgr queue` lists those that do"
+            ));
         };
         self.queue.remove(index);
         self.refuse(id, RefusedCode::Cancelled, "it was cancelled".into());

@@ -56,7 +56,7 @@ impl Inputs {
     /// Gives `count` shares up; true for the last one, which has to move the nano-thread on. Cost:
     /// one atomic subtraction.
     #[inline]
-    #[must_use = "whoever gives up the last share has to move the nano-thread on"]
+    #[must_use = "the thread that gives up the last share has to move the nano-thread on"]
     pub(crate) fn release(&self, count: usize) -> bool {
         // ORDERING: AcqRel (release) - pairs with itself: see the module head.
         self.0.fetch_sub(count, AcqRel) == count
@@ -66,7 +66,7 @@ impl Inputs {
     /// when no other thread holds a share, for then no thread changes the counter any more; it does
     /// not fall to zero in that case.
     #[inline]
-    #[must_use = "whoever gives up the last share has to move the nano-thread on"]
+    #[must_use = "the thread that gives up the last share has to move the nano-thread on"]
     pub(crate) fn release_near(&self, count: usize) -> bool {
         self.is_only(count) || self.release(count)
     }

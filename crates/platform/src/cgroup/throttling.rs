@@ -57,7 +57,7 @@ fn throttled(group: &Path) -> Result<Option<u64>, CgroupError> {
     let count = count.trim().parse();
     count
         .map(Some)
-        .map_err(|_| garbage(&path, &text, "expected a number behind nr_throttled".to_owned()))
+        .map_err(|_| garbage(&path, &text, "expected a number after nr_throttled".to_owned()))
 }
 
 #[cfg(all(test, not(loom)))]
