@@ -311,6 +311,8 @@ impl Table {
     pub(super) fn arm(&self) -> SysResult<()> {
         // ORDERING: Relaxed - faults come after the change of rights below.
         self.window.fetch_add(1, Relaxed);
+        // What ended the last window may have released them.
+        self.begin()?;
         for ArmedSpan { addresses, .. } in &self.spans {
             match &self.means {
                 // SAFETY: - pages of an attached area, whose faults `resolve` resolves.

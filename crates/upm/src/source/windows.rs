@@ -134,19 +134,23 @@ impl Shared {
         }
         let Ok(mut sampling) = self.lock.try_lock() else { return };
         let table = self.placed.table();
-        if sampling.is_armed && sampling.pause.is_none() && now < sampling.begins {
+        if sampling.is_armed && sampling.pause.is_none() && sampling.closes <= now {
             table.disarm();
             (sampling.is_armed, sampling.closes) = (false, u64::MAX);
-            // ORDERING: Relaxed - see above.
-            self.due.store(sampling.begins, Relaxed);
-            return;
+            if now < sampling.begins {
+                // ORDERING: Relaxed - see above.
+                self.due.store(sampling.begins, Relaxed);
+                return;
+            }
         }
         // ORDERING: Relaxed - both are written under the lock.
         let windows = self.windows.load(Relaxed);
         let is_over =
             windows >= parameters.windows || sampling.is_broken || sampling.pause.is_some();
         if is_over || !table.is_running.load(Relaxed) {
-            self.due.store(u64::MAX, Relaxed);
+            // The last window still ends.
+            sampling.begins = u64::MAX;
+            self.due.store(sampling.closes, Relaxed);
             return;
         }
         if self.divide(&mut sampling) {
