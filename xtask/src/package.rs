@@ -142,8 +142,12 @@ fn needs_no_system_package(document: &str) -> anyhow::Result<usize> {
             open.extend(needed.map(|dependency| &*dependency.pkg));
         }
     }
-    let is_foreign =
-        |package: &&Package| package.links.is_some() || FOREIGN_BUILDERS.contains(&&*package.name);
+    // One of ours that links is there once in a program, whatever the versions: it names itself.
+    let is_foreign = |package: &&Package| {
+        let is_own =
+            PACKED.contains(&&*package.name) && package.links.as_deref() == Some(&*package.name);
+        (package.links.is_some() && !is_own) || FOREIGN_BUILDERS.contains(&&*package.name)
+    };
     let foreign: Vec<&str> = seen
         .iter()
         .filter_map(|id| packages.get(id).copied())
