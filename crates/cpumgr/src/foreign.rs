@@ -30,7 +30,6 @@
 //!    processor less (`worth`): one of two is left only to a stranger that uses most of it. Then
 //!    the stranger is known to work in a rhythm: from then on what it takes in [`RHYTHM`] decides,
 //!    and not its next turn, until it has gone.
-//!    and not its next turn, until it has gone.
 //! 4. Two managers that leave the same processor to each other would come back at once, too:
 //!    patience has a part that each draws for itself.
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs

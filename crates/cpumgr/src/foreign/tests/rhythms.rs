@@ -1,20 +1,28 @@
 //! Strangers that compute for a part of the time, again and again.
 
+use std::ops::ControlFlow;
+
 use super::*;
 
+/// How finely time passes.
+const STEP: Nanos = MS / 2;
+
 /// Two processors and a program of two threads that wait for each other; on processor 1 a stranger
-/// computes for `on` of each `period`, alone where that processor was left to it. Returns in which
-/// part of the last `time` of ten times that it was left.
-fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
-    let time = 1_000 * MS;
+/// computes when it `computes`, alone where that processor was left to it. Tells `watch` what time
+/// it is, and whether processor 1 is left; ends when that says so.
+fn beside(
+    seed: u64,
+    computes: impl Fn(Nanos) -> bool,
+    mut watch: impl FnMut(Nanos, bool) -> ControlFlow<()>,
+) {
     let mut foreign = Foreign::new(seed);
     foreign.look_closely(0);
     let mut threads = [Times::default(); 2];
     let (mut busy, mut ran) = ([0_u64; 2], 0);
-    let (mut now, mut left_for, step) = (0, 0, MS / 2);
-    while now < 10 * time {
+    let (mut now, step) = (0, STEP);
+    loop {
         let is_left = foreign.left() == [1];
-        let computes = (now + seed * MS) % period < on;
+        let computes = computes(now);
         for cpu in 0..2 {
             let (stranger, program) = (cpu == 1 && computes, cpu == 0 || !is_left);
             // The stranger had slept: it goes first.
@@ -27,7 +35,9 @@ fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
             }
         }
         now += step;
-        left_for += if is_left && now > 9 * time { step } else { 0 };
+        if watch(now, is_left).is_break() {
+            return;
+        }
         if foreign.next_look().is_none_or(|at| at > now) {
             continue;
         }
@@ -42,7 +52,37 @@ fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
             ..Sample::default()
         });
     }
+}
+
+/// In which part of the last of ten seconds processor 1 is left to a stranger that computes for
+/// `on` of each `period`.
+fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
+    let (time, mut left_for) = (1_000 * MS, 0);
+    beside(
+        seed,
+        |now| (now + seed * MS) % period < on,
+        |now, is_left| {
+            left_for += if is_left && now > 9 * time { STEP } else { 0 };
+            if now < 10 * time { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        },
+    );
     left_for as f64 / time as f64
+}
+
+/// How long a stranger that used a third of a processor in a rhythm, and was known for that, has to
+/// use most of it until it is left to it.
+fn until_a_rhythm_that_grew_is_met(seed: u64) -> Nanos {
+    let (known, mut met) = (5_000 * MS, 0);
+    beside(
+        seed,
+        |now| (now + seed * MS) % (30 * MS) < if now < known { 10 * MS } else { 27 * MS },
+        |now, is_left| {
+            met = now.saturating_sub(known);
+            let is_over = now >= known && is_left || now >= 4 * known;
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    );
+    met
 }
 
 #[test]
@@ -61,6 +101,14 @@ fn a_stranger_that_uses_most_of_a_processor_in_a_rhythm_has_it() {
             (0..20).map(|seed| left_to_a_rhythm(on * MS, period * MS, seed)).sum::<f64>() / 20.0;
         assert!(left > 0.85, "{on} of {period} ms: left for {left} of the time");
     }
+}
+
+#[test]
+fn a_rhythm_that_grew_is_met_within_two_of_the_times_that_it_is_known_over() {
+    let met: Vec<Nanos> = (0..20).map(until_a_rhythm_that_grew_is_met).collect();
+    // The first of them began while the stranger used a third.
+    let longest = 1_000 * MS + PERIOD;
+    assert!(met.iter().all(|time| *time <= longest), "{met:?}");
 }
 
 #[test]
