@@ -77,6 +77,15 @@ fn fits(apps: &[AppView], processors: u32) -> bool {
 
 /// The same for any applications, in order of arrival, that have these processors for themselves.
 pub(crate) fn divide(apps: &[AppView], processors: u32) -> Vec<u32> {
+    divide_by(apps, processors, |app| app.request)
+}
+
+/// The same in proportion to weight x `size`.
+pub(crate) fn divide_by(
+    apps: &[AppView],
+    processors: u32,
+    size: impl Fn(&AppView) -> u32,
+) -> Vec<u32> {
     debug_assert!(apps.len() as u64 <= u64::from(processors));
     // When all fits the order of steps does not matter, but minima and proportions must not be
     // asked.
@@ -88,7 +97,7 @@ pub(crate) fn divide(apps: &[AppView], processors: u32) -> Vec<u32> {
         let more = u64::from(app.floor() - 1).min(rest);
         rest -= more;
         Claim {
-            key: share::key(app.weight, app.request),
+            key: share::key(app.weight, size(app)),
             floor: 1 + u32::try_from(more).expect("it is at most the floor, a u32"),
             room: app.wants(),
         }

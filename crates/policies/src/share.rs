@@ -1,4 +1,12 @@
-//! Exact proportional division of whole processors among claims with a cap.
+//! Exact proportional division of whole processors among claims with a floor and a cap.
+//!
+//! ```
+//! use policies::share::{Claim, divide};
+//!
+//! // 10 by 1 : 3, and the second has room for 6 only.
+//! let claim = |key, room| Claim { key, floor: 1, room };
+//! assert_eq!(divide(10, &[claim(1, 10), claim(3, 6)]), [4, 6]);
+//! ```
 //!
 //! # Why integers
 //! Weights are floating-point numbers. They are rounded to multiples of 1 / 2^20 once; all that
@@ -13,21 +21,22 @@ use crate::snapshot::{MAX_WEIGHT, MIN_WEIGHT};
 /// %.
 const ONE: f64 = (1 << FIXED_BITS) as f64;
 /// Binary places of a weight in fixed point.
-pub(crate) const FIXED_BITS: u32 = 20;
+pub const FIXED_BITS: u32 = 20;
 
 /// The claim of one participant in a division.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Claim {
-    /// In proportion to this; not 0 where `room` is not 0.
-    pub(crate) key: u128,
+pub struct Claim {
+    /// In proportion to this: below 2^64, and not 0 where `room` is not 0. See [`key`].
+    pub key: u128,
     /// At least this many; no more than `room`.
-    pub(crate) floor: u32,
+    pub floor: u32,
     /// At most this many.
-    pub(crate) room: u32,
+    pub room: u32,
 }
 
 /// The proportion of an application of this weight and request: their product in fixed point.
-pub(crate) fn key(weight: f64, request: u32) -> u128 {
+#[must_use]
+pub fn key(weight: f64, request: u32) -> u128 {
     // At most 1000 * 2^20 < 2^30 times a u32: 62 bits; sums and products below stay within 128
     // bits.
     fixed(weight) * u128::from(request.max(1))
@@ -38,7 +47,8 @@ pub(crate) fn key(weight: f64, request: u32) -> u128 {
 /// A weight out of range counts as the nearest one in range, one that is no number as 1: a policy
 /// answers every snapshot, and [`AppView::check`](crate::AppView::check) is there to refuse such a
 /// weight.
-pub(crate) fn fixed(weight: f64) -> u128 {
+#[must_use]
+pub fn fixed(weight: f64) -> u128 {
     let weight = if weight.is_nan() { 1.0 } else { weight.clamp(MIN_WEIGHT, MAX_WEIGHT) };
     (weight * ONE).round() as u128
 }
@@ -52,7 +62,7 @@ pub(crate) fn fixed(weight: f64) -> u128 {
 /// next one when its turn comes. What a claim leaves (because it is gone, or smaller) takes nothing
 /// from any other one, which quotas with largest remainders do not have.
 #[must_use]
-pub(crate) fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
+pub fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
     let floor = |claim: &Claim| claim.floor.min(claim.room);
     let rooms: u64 = claims.iter().map(|c| u64::from(c.room)).sum();
     if rooms <= amount {

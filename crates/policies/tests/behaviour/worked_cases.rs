@@ -102,6 +102,18 @@ fn dss_has_the_floor_inside_the_proportion() {
 }
 
 #[test]
+fn fair_gives_equal_parts_whatever_is_asked_for() {
+    // 16 by weight: 4 leaves 12 for two that want more; asking for 100 gains nothing.
+    assert_eq!(numbers(&decide("fair", &requests(&[4, 12, 100]), 16, true)), [4, 6, 6]);
+    // What one gives back costs it no more than that.
+    assert_eq!(numbers(&decide("fair", &requests(&[16, 5]), 16, true)), [11, 5]);
+    assert_eq!(numbers(&decide("fair", &weighted(&[(3.0, 16), (1.0, 16)]), 16, true)), [12, 4]);
+    let mut apps = requests(&[16, 16, 16, 16]);
+    apps[3].min = 7;
+    assert_eq!(numbers(&decide("fair", &apps, 16, true)), [3, 3, 3, 7]);
+}
+
+#[test]
 fn dss_takes_nothing_from_a_third_when_one_leaves() {
     let before = numbers(&decide("dss", &requests(&[1, 2, 6, 6]), 7, true));
     let after = numbers(&decide("dss", &requests(&[2, 6, 6]), 7, true));
