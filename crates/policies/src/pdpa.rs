@@ -8,9 +8,9 @@
 //! others swing. When processors become free, a step more is tried.
 //!
 //! # Decisions
-//! - The papers' step is the same for each allocation. Here one upwards is as large as `growth` times
-//!   the allocation, if that is more: from 4 to 64 processors in 4 reports and not in 30. A step
-//!   that was too large is taken back, to the last allocation that was good.
+//! - The papers' step is the same for each allocation. Here one upwards is as large as `growth`
+//!   times the allocation, if that is more: from 4 to 64 processors in 4 reports and not in 30. A
+//!   step that was too large is taken back, to the last allocation that was good.
 //! - Efficiency is speedup / processors; equal to the minimum is good. That the speedup on the base
 //!   is the base unless it was measured on one processor, is the reporter's business.
 //! - A report counts once, when it was made on the present allocation and after it was given. That

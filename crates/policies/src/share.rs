@@ -56,11 +56,11 @@ pub fn fixed(weight: f64) -> u128 {
 /// Divides `amount` in proportion to the keys, within floors and rooms. The parts add up to
 /// `amount`, as far as the sums of floors and rooms allow that. O(n log n).
 ///
-/// By Webster's divisor method: processors are given out one after the other, each to the claim with
-/// the largest key / (2 x part + 1) of those that have room, ties to the earlier claim. A floor lies
-/// inside the proportion: a claim that is below its floor by that order begins there, and gets the
-/// next one when its turn comes. What a claim leaves (because it is gone, or smaller) takes nothing
-/// from any other one, which quotas with largest remainders do not have.
+/// By Webster's divisor method: processors are given out one after the other, each to the claim
+/// with the largest key / (2 x part + 1) of those that have room, ties to the earlier claim. A
+/// floor lies inside the proportion: a claim that is below its floor by that order begins there,
+/// and gets the next one when its turn comes. What a claim leaves (because it is gone, or smaller)
+/// takes nothing from any other one, which quotas with largest remainders do not have.
 #[must_use]
 pub fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
     let floor = |claim: &Claim| claim.floor.min(claim.room);
