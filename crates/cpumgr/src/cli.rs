@@ -497,11 +497,11 @@ mod tests {
 
     #[test]
     fn an_unknown_policy_is_answered_with_the_known_ones() {
-        let error = Cli::try_parse_from(["cpumgr", "daemon", "--policy", "fair"]).unwrap_err();
+        let error = Cli::try_parse_from(["cpumgr", "daemon", "--policy", "just"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let text = error.to_string();
         assert!(
-            text.contains("\"fair\"") && text.contains("dss-ts") && text.contains("equip"),
+            text.contains("\"just\"") && text.contains("dss-ts") && text.contains("equip"),
             "{text}"
         );
     }
