@@ -6,7 +6,7 @@
 //!   environment, the command line.
 //! - C2 The parameters of a policy belong to the policy that they stand with: a later source that
 //!   names another policy drops those before it.
-//! - C3 A key that is not known, and a value that cannot be, are errors with file, line, and what is
+//! - C3 An unknown key, and a value that cannot be, are errors with file, line, and what is
 //!   allowed. Nothing of such a file is used.
 
 use std::collections::BTreeMap;
