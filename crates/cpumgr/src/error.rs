@@ -65,6 +65,9 @@ pub enum Error {
     /// There is nothing to manage.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
     /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
@@ -110,7 +113,7 @@ impl Error {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::Config(_) => USAGE,
             Self::NoManager { .. } | Self::NoPlace { .. } => NO_MANAGER,
             Self::Connect { source } => match source {
                 ConnectError::Unreachable { source, .. } if is_absent(*source) => NO_MANAGER,
