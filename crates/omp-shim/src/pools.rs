@@ -33,6 +33,8 @@
 //! # Limits
 //! - A number that the program sets and that is the one the library has just then, lowered by us,
 //!   cannot be told from ours, and is no limit. Teams have no more threads than processors anyway.
+//! - One that was loaded with a single thread, and is told later to have more, is found when the
+//!   process makes its next thread after that.
 //! - [`SLOTS`] libraries in a process are followed; more are left alone.
 
 mod blis;
@@ -44,13 +46,13 @@ mod mkl;
 mod openblas;
 
 use crate::process::copies::Host;
-use crate::settings::settings;
+use crate::settings::{Settings, settings};
 use dial::Held;
 use find::Module;
 use platform::aside::Aside;
 use platform::lock::{Mutex, Once};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A library with threads of its own.
 pub(crate) trait Pool: fmt::Debug + Send + Sync {
@@ -74,6 +76,8 @@ struct Followed {
     dial: Held,
     /// Its calls run here.
     is_ours: bool,
+    /// Its last call found the program's processors taken by other calls or regions.
+    is_crowded: AtomicBool,
 }
 
 static FOLLOWED: [Once<Followed>; SLOTS] = [const { Once::new() }; SLOTS];
@@ -83,8 +87,11 @@ fn followed() -> impl Iterator<Item = &'static Followed> {
     FOLLOWED.iter().map_while(Once::get)
 }
 
+/// Makes a pool of a library, if it is one.
+type Kind = fn(Module) -> Option<Box<dyn Pool>>;
+
 /// What is looked for: a piece of the file's name, and what the library is if it is one.
-const KINDS: [(&[u8], fn(Module) -> Option<Box<dyn Pool>>); 3] =
+const KINDS: [(&[u8], Kind); 3] =
     [(b"openblas", openblas::of), (b"libblis", blis::of), (b"libmkl_rt", mkl::of)];
 
 /// The calling thread makes a thread, in the program's code or a library's.
@@ -106,29 +113,36 @@ fn look(loaded: &AtomicU64) {
     // fork the lock may be one that is never given back: it goes on with what it has.
     let Ok(_guard) = LOOK.try_lock() else { return };
     let loads = find::loads();
-    find::modules(|name| {
+    let found = find::modules(|name| {
         KINDS.iter().find(|(piece, _)| find::has(name, piece)).map(|(_, kind)| *kind)
-    })
-    .into_iter()
-    .filter_map(|(module, kind)| kind(module))
-    .for_each(follow);
-    // ORDERING: Relaxed - as above.
-    loaded.store(loads, Relaxed);
+    });
+    let pools = found.into_iter().filter_map(|(module, kind)| kind(module));
+    // One that has a single thread may be told to have more.
+    if pools.fold(true, |is_done, pool| follow(pool) && is_done) {
+        // ORDERING: Relaxed - as above.
+        loaded.store(loads, Relaxed);
+    }
 }
 
-/// Follows a library that was found, where there is something to follow.
-fn follow(pool: Box<dyn Pool>) {
+/// Follows a library that was found, where there is something to follow; false where there may be
+/// later.
+fn follow(pool: Box<dyn Pool>) -> bool {
     let threads = pool.threads();
+    if threads < 2 {
+        return false;
+    }
+    let Settings { environment, host, .. } = settings();
     // An older copy of this library, if there is one, has an engine and eyes of its own.
-    if threads < 2 || !matches!(settings().host, Host::Own) {
-        return;
+    let Some(slot) = FOLLOWED.iter().position(|slot| slot.get().is_none()) else { return true };
+    if !matches!(host, Host::Own) {
+        return true;
     }
-    let Some(slot) = FOLLOWED.iter().position(|slot| slot.get().is_none()) else { return };
-    let is_managed = settings().environment.follows_manager() && settings().host.is_managed();
-    if !is_managed && threads <= settings().host.processors() {
-        return;
+    let is_managed = environment.follows_manager() && host.is_managed();
+    if is_managed || threads > host.processors() {
+        let is_ours = is_managed && pool.hand_over(slot);
+        let (dial, is_crowded) = (Held::new(threads), AtomicBool::new(false));
+        let _ = FOLLOWED[slot].set(Followed { pool, dial, is_ours, is_crowded });
+        follower::begin();
     }
-    let is_ours = is_managed && pool.hand_over(slot);
-    let _ = FOLLOWED[slot].set(Followed { pool, dial: Held::new(threads), is_ours });
-    follower::begin();
+    true
 }

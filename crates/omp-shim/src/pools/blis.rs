@@ -15,6 +15,8 @@ type Set = unsafe extern "C" fn(c_long);
 
 #[derive(Debug)]
 struct Blis {
+    /// Keeps the library, of which the others are functions.
+    _module: Module,
     get: Get,
     set: Set,
 }
@@ -27,7 +29,7 @@ pub(super) fn of(module: Module) -> Option<Box<dyn Pool>> {
     let (get, set) = unsafe {
         (mem::transmute::<*mut c_void, Get>(get), mem::transmute::<*mut c_void, Set>(set))
     };
-    Some(Box::new(Blis { get, set }))
+    Some(Box::new(Blis { _module: module, get, set }))
 }
 
 impl Pool for Blis {

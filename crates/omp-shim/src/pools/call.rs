@@ -13,6 +13,7 @@ use crate::settings::settings;
 use engine::Member;
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 /// What runs one job.
@@ -77,6 +78,8 @@ pub(super) unsafe fn run(slot: usize, jobs: &Jobs) {
 /// The number for the next call is another one.
 #[cold]
 fn follow(followed: &Followed, granted: usize) {
+    // ORDERING: Relaxed - a hint for the thread that raises numbers.
+    followed.is_crowded.store(granted < settings().host.limit(), Relaxed);
     followed.follow(granted);
     if followed.dial.shown() < followed.dial.limit() {
         follower::wake();

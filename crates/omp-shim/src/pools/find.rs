@@ -1,5 +1,6 @@
 //! What the loader has in this process: which libraries, and what one of them defines.
 
+use platform::lock::Mutex;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
@@ -22,15 +23,34 @@ pub(super) fn has(name: &CStr, piece: &[u8]) -> bool {
     file.windows(piece.len()).any(|window| window == piece)
 }
 
-/// A library that stays in the process from now on.
+/// A library that stays in the process as long as this lives.
 #[derive(Debug)]
 pub(super) struct Module {
     handle: *mut c_void,
     base: usize,
 }
 
+// SAFETY: - the loader's handle, which any thread may use.
+unsafe impl Send for Module {}
+// SAFETY: - as above.
+unsafe impl Sync for Module {}
+
+/// Where those are that there are.
+static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // One that a parent of a fork had then is kept twice.
+        if let Ok(mut kept) = KEPT.try_lock() {
+            kept.retain(|base| *base != self.base);
+        }
+        // SAFETY: - what `keep` opened, once.
+        unsafe { libc::dlclose(self.handle) };
+    }
+}
+
 /// The libraries for which `choose` has an answer, each with that, in the order in which they were
-/// loaded, and once in the life of the process.
+/// loaded. Not those that a [`Module`] keeps already.
 pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)> {
     struct Search<'a, T> {
         choose: &'a dyn Fn(&CStr) -> Option<T>,
@@ -69,7 +89,6 @@ pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)
 impl Module {
     /// The library `name` that is loaded at `base`; `None` where it is no more, or was kept before.
     fn keep(name: &CStr, base: usize) -> Option<Self> {
-        static KEPT: platform::lock::Mutex<Vec<usize>> = platform::lock::Mutex::new(Vec::new());
         let mut kept = KEPT.try_lock().ok()?;
         if kept.contains(&base) {
             return None;
@@ -86,7 +105,7 @@ impl Module {
     /// What the library itself, none that it needs, defines under the first of `names` that it has.
     pub(super) fn symbol(&self, names: &[&CStr]) -> Option<*mut c_void> {
         names.iter().find_map(|name| {
-            // SAFETY: - a handle that is never closed, and a C string.
+            // SAFETY: - a handle that is open, and a C string.
             let place = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
             (!place.is_null() && base_of(place) == Some(self.base)).then_some(place)
         })
@@ -125,7 +144,10 @@ mod tests {
         assert!(module.symbol(&[c"no_such_name", c"qsort"]).is_some());
         // The loader's own, which the C library needs.
         assert!(module.symbol(&[c"_dl_mcount", c"__tls_get_addr"]).is_none());
-        assert!(modules(|name| has(name, b"libc.so").then_some(7)).is_empty());
+        let again = || modules(|name| has(name, b"libc.so").then_some(7)).len();
+        assert_eq!(again(), 0);
+        drop(found);
+        assert_eq!(again(), 1);
         assert!(loads() > 0);
     }
 }

@@ -2,17 +2,20 @@
 //!
 //! A library that is down to one thread runs its calls in the caller, and no code of ours sees
 //! them. So while a library has fewer threads than the program wants, this thread looks each
-//! [`TICK`] what is granted. A program that computes in one thread asks for no processors, and is
-//! granted none: each [`PROBE`] in which the process computes, the next call gets two threads, and
-//! thereby asks (`engine::grant_for`); if there is nothing for it, that call alone had two.
+//! [`TICK`] what is granted, and raises the number when it is more. The engine takes a program that
+//! forks no region for one that computes in one thread, and asks for one processor: each
+//! [`JUDGEMENT`] in which the process computes, this thread asks for all again. Where the
+//! processors were taken by other threads' calls of the same program, and not by other programs,
+//! the number is raised as often, and the next call tells whether they still are.
 //!
-//! While each library has what the program wants, or an outstanding probe, this thread sleeps; the
-//! end of the call that lowers a number wakes it. Libraries whose calls are not run here are looked
-//! at as long as the process computes, and less and less often while it does not.
+//! When the process does not compute, its next call may have two threads: it tells, and this thread
+//! sleeps until then, as it does while each library has what the program wants. Libraries whose
+//! calls are not run here are looked at as long as the process computes, and less and less often
+//! while it does not.
 
 use super::followed;
 use crate::settings::settings;
-use platform::clock::process_ns;
+use platform::clock::{monotonic_ns, process_ns};
 use platform::futex::PrivateFutex;
 use platform::pthread::{Pthread, set_name};
 use std::mem::MaybeUninit;
@@ -27,8 +30,11 @@ const STACK: usize = 64 << 10;
 const TICK: Duration = Duration::from_millis(5);
 /// The longest pause, in a process that does not compute.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Ticks between two probes.
-const PROBE: u32 = 20;
+/// Between two looks whether the process computes. Programs that share a processor may have none
+/// for some ticks.
+const JUDGEMENT: Duration = Duration::from_millis(100);
+/// The part of the time in which a process that computes has a processor, at least.
+const PART: u64 = 32;
 
 /// The process in which the thread is.
 static HOME: AtomicU32 = AtomicU32::new(0);
@@ -92,44 +98,50 @@ fn open_before_fork() {
 
 fn follow(call: &PrivateFutex) -> ! {
     set_name("nanos-pools");
-    let (mut computed, mut pause, mut ticks) = (process_ns(), TICK, 0_u32);
+    let mut pause = TICK;
+    let mut judged = (monotonic_ns(), process_ns());
     loop {
-        // ORDERING: Relaxed - pairs by the futex: a change since makes the wait return.
+        // ORDERING: Relaxed - a change after this makes the wait return.
         let seen = call.word().load(Relaxed);
-        let now = process_ns();
-        let is_busy = now - std::mem::replace(&mut computed, now) > pause.as_nanos() as u64 / 8;
-        pause = if is_busy { TICK } else { (pause * 2).min(PAUSE) };
-        ticks = if is_busy { ticks + 1 } else { PROBE };
-        let is_open = look(ticks >= PROBE);
-        if ticks >= PROBE {
-            ticks = 0;
+        let mut is_busy = None;
+        let now = (monotonic_ns(), process_ns());
+        if now.0 - judged.0 >= JUDGEMENT.as_nanos() as u64 {
+            let is_so = (now.1 - judged.1) * PART >= now.0 - judged.0;
+            pause = if is_so { TICK } else { (pause * 2).min(PAUSE) };
+            (judged, is_busy) = (now, Some(is_so));
         }
-        if is_open {
-            // What the process computed meanwhile says nothing of its next call.
+        if look(is_busy) {
             let _ = call.wait(seen, None);
-            (computed, pause, ticks) = (process_ns(), TICK, 0);
+            // What the process computed meanwhile says nothing of its next call.
+            (pause, judged) = (TICK, (monotonic_ns(), process_ns()));
         }
         thread::sleep(pause);
     }
 }
 
-/// Looks at all libraries, with a probe where one is due; true when none has to be looked at again
-/// before a call of it tells.
-fn look(is_probe: bool) -> bool {
-    let granted = settings().host.limit();
-    let mut is_open = true;
-    for library in followed() {
-        if !library.is_ours {
-            library.follow(granted);
-            is_open = false;
-        } else if library.dial.shown() < library.dial.limit() {
-            if is_probe {
-                library.follow(granted.max(2));
-            } else {
-                library.follow(granted);
-                is_open &= library.dial.shown() >= library.dial.limit();
-            }
-        }
+/// Looks at all libraries; `is_busy`: whether the process computes, where that was judged now.
+/// True when none has to be looked at again before a call of it tells.
+fn look(is_busy: Option<bool>) -> bool {
+    let host = settings().host;
+    let lowered = || followed().filter(|it| it.dial.shown() < it.dial.limit());
+    if is_busy == Some(true) && lowered().next().is_some() {
+        host.ask_again();
     }
-    is_open
+    let granted = host.limit();
+    followed().filter(|library| !library.is_ours).for_each(|library| library.follow(granted));
+    for library in lowered().filter(|library| library.is_ours) {
+        match is_busy {
+            Some(false) => {
+                library.follow(granted.max(2));
+                continue;
+            }
+            // ORDERING: Relaxed, both - a hint.
+            Some(true) => library.is_crowded.store(false, Relaxed),
+            None if library.is_crowded.load(Relaxed) => continue,
+            None => {}
+        }
+        library.follow(granted);
+    }
+    followed().all(|library| library.is_ours)
+        && (is_busy == Some(false) || lowered().next().is_none())
 }

@@ -12,6 +12,8 @@ type Set = unsafe extern "C" fn(c_int);
 
 #[derive(Debug)]
 struct Mkl {
+    /// Keeps the library, of which the others are functions.
+    _module: Module,
     get: Get,
     set: Set,
 }
@@ -25,7 +27,7 @@ pub(super) fn of(module: Module) -> Option<Box<dyn Pool>> {
     let (get, set) = unsafe {
         (mem::transmute::<*mut c_void, Get>(get), mem::transmute::<*mut c_void, Set>(set))
     };
-    Some(Box::new(Mkl { get, set }))
+    Some(Box::new(Mkl { _module: module, get, set }))
 }
 
 impl Pool for Mkl {

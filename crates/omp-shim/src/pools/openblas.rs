@@ -27,6 +27,8 @@ const PTHREADS: c_int = 1;
 
 #[derive(Debug)]
 struct OpenBlas {
+    /// Keeps the library, of which the others are functions.
+    _module: Module,
     get: Get,
     set: Set,
     set_callback: Option<SetCallback>,
@@ -78,7 +80,7 @@ pub(super) fn of(module: Module) -> Option<Box<dyn Pool>> {
         // SAFETY: - as above.
         unsafe { mem::transmute::<*mut c_void, SetCallback>(place) }
     });
-    Some(Box::new(OpenBlas { get, set, set_callback }))
+    Some(Box::new(OpenBlas { _module: module, get, set, set_callback }))
 }
 
 impl Pool for OpenBlas {

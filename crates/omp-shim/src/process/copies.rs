@@ -314,6 +314,14 @@ impl Host {
         }
     }
 
+    /// Asks for all processors that the program's masters want ([`engine::ask_again`]). Not of an
+    /// older copy.
+    pub(crate) fn ask_again(self) {
+        if let Self::Own = self {
+            engine::ask_again();
+        }
+    }
+
     /// How many threads, of at most `most`, the next parallel part of a program with threads of its
     /// own is to have, by this copy's `settings` or the older one's.
     pub(crate) fn adjust_threads(
