@@ -118,7 +118,8 @@ fn look(loaded: &AtomicU64) {
     });
     let pools = found.into_iter().filter_map(|(module, kind)| kind(module));
     // One that has a single thread may be told to have more.
-    if pools.fold(true, |is_done, pool| follow(pool) && is_done) {
+    let later = pools.filter_map(|pool| (!follow(pool)).then_some(())).count();
+    if later == 0 {
         // ORDERING: Relaxed - as above.
         loaded.store(loads, Relaxed);
     }

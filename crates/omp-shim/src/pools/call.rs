@@ -89,12 +89,19 @@ fn follow(followed: &Followed, granted: usize) {
 impl Followed {
     /// The program has `granted` processors for the library's next call.
     pub(super) fn follow(&self, granted: usize) {
+        if !follower::is_forking() {
+            self.turn(granted);
+        }
+    }
+
+    /// The same, also while a thread forks. False when another thread is at it.
+    pub(super) fn turn(&self, granted: usize) -> bool {
         self.dial.turn(|dial| {
             dial.see(self.pool.threads());
             if let Some(threads) = dial.turn(granted) {
                 self.pool.set_threads(threads);
             }
-        });
+        })
     }
 }
 

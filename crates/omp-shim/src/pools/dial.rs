@@ -84,15 +84,15 @@ impl Held {
         self.shown.load(Relaxed)
     }
 
-    /// Runs `turn` on the dial, unless another thread is at it, which sees what is new as well.
-    pub(super) fn turn(&self, turn: impl FnOnce(&mut Dial)) {
+    /// Runs `turn` on the dial; false when another thread is at it, which sees what is new as well.
+    pub(super) fn turn(&self, turn: impl FnOnce(&mut Dial)) -> bool {
         let own = process::id();
         // ORDERING: Relaxed - a hint, which the exchange checks.
         let owner = self.owner.load(Relaxed);
         // ORDERING: Acquire - pairs with the Release below. Another process's number is that of the
         // parent of a fork, whose thread is not here.
         if owner == own || self.owner.compare_exchange(owner, own, Acquire, Relaxed).is_err() {
-            return;
+            return false;
         }
         // SAFETY: - this thread has set `owner`.
         let dial = unsafe { &mut *self.dial.get() };
@@ -102,6 +102,7 @@ impl Held {
         self.shown.store(dial.shown, Relaxed);
         // ORDERING: Release - the next owner sees the dial.
         self.owner.store(0, Release);
+        true
     }
 }
 
@@ -145,13 +146,11 @@ mod tests {
     fn a_dial_that_a_parents_thread_had_is_free_in_the_child() {
         let held = Held::new(4);
         held.turn(|dial| {
-            held.turn(|_| unreachable!("it is in use"));
+            assert!(!held.turn(|_| unreachable!("it is in use")));
             assert_eq!(dial.turn(3), Some(3));
         });
         assert_eq!((held.limit(), held.shown()), (4, 3));
         held.owner.store(process::id() + 1, Relaxed);
-        let mut is_turned = false;
-        held.turn(|_| is_turned = true);
-        assert!(is_turned);
+        assert!(held.turn(|_| {}));
     }
 }

@@ -74,25 +74,46 @@ pub(super) fn begin_in_child() {
 
 /// A number was lowered.
 pub(super) fn wake() {
+    // A library that runs its calls here may need no threads of its own in a child.
+    begin_in_child();
     // ORDERING: Relaxed - the system call that follows orders it before the sleeper's look.
     CALL.word().fetch_add(1, Relaxed);
     CALL.wake(1);
+}
+
+/// Threads that fork just now: numbers stay as they are.
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// True while a thread forks.
+pub(super) fn is_forking() -> bool {
+    // ORDERING: Relaxed - what changes a number meanwhile has the dial, for which `open` waits.
+    FORKING.load(Relaxed) > 0
 }
 
 /// A child of a fork begins with the numbers that the program wants: until its first call of
 /// several threads nothing there could raise them.
 fn open_before_fork() {
     extern "C" fn open() {
+        // ORDERING: Relaxed, all - see `is_forking`; the fork orders what the child sees.
+        FORKING.fetch_add(1, Relaxed);
         for library in followed() {
-            library.follow(usize::MAX);
+            while !library.turn(usize::MAX) {
+                thread::yield_now();
+            }
         }
+    }
+    extern "C" fn in_parent() {
+        FORKING.fetch_sub(1, Relaxed);
+    }
+    extern "C" fn in_child() {
+        FORKING.store(0, Relaxed);
     }
     static ONCE: AtomicU32 = AtomicU32::new(0);
     // ORDERING: Relaxed - a flag on its own.
     if ONCE.swap(1, Relaxed) == 0 {
-        // SAFETY: - `open` stays as long as this library, which is never unloaded. Where there is no
-        // memory for it, children keep what there is.
-        let _ = unsafe { libc::pthread_atfork(Some(open), None, None) };
+        // SAFETY: - the functions stay as long as this library, which is never unloaded. Where there
+        // is no memory for it, children keep what there is.
+        let _ = unsafe { libc::pthread_atfork(Some(open), Some(in_parent), Some(in_child)) };
     }
 }
 
