@@ -24,7 +24,9 @@ use crate::limits;
 
 mod sources;
 
-pub use sources::{ConfigError, Sources};
+pub use sources::Sources;
+
+pub use crate::mistake::ConfigError;
 
 /// The file that comes with the manager: every key with its default.
 pub const SHIPPED: &str = include_str!("../../../packaging/cpumgr.toml");

@@ -10,6 +10,7 @@ use platform::SysError;
 
 use crate::instance::InstanceError;
 use crate::machine::MachineError;
+use crate::mistake::ConfigError;
 
 /// Something failed that has no code of its own.
 pub const FAILED: u8 = 1;
@@ -67,7 +68,7 @@ pub enum Error {
     Machine(#[from] MachineError),
     /// The configuration cannot be used.
     #[error(transparent)]
-    Config(#[from] crate::config::ConfigError),
+    Config(#[from] ConfigError),
     /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),

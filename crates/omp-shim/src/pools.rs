@@ -16,9 +16,10 @@
 //! program closes it.
 //!
 //! # When the number changes
-//! - At the end of a call that ran here ([`call`]): one load tells whether the grant is another one.
-//! - In the thread `nanos-pools` ([`follower`]), which sleeps while each library has the number that
-//!   the program wants. It is there while a manager is, or a quota that the library does not see.
+//! - At the end of a call that ran here ([`call`]): a load tells whether the grant is another one.
+//! - In the thread `nanos-pools` ([`follower`]), which sleeps while each library has the number
+//!   that the program wants. It is there while a manager is, or a quota that the library does not
+//!   see.
 //!
 //! # The program's own limits
 //! A number that the program sets (`threadpoolctl`, `*_set_num_threads`, variables) is the upper
@@ -35,13 +36,14 @@
 //!   cannot be told from ours, and is no limit. Teams have no more threads than processors anyway.
 //! - One that was loaded with a single thread, and is told later to have more, is found when the
 //!   process makes its next thread after that.
-//! - [`SLOTS`] libraries in a process are followed; more are left alone.
+//! - [`libraries::SLOTS`] libraries in a process are followed; more are left alone.
 
 mod blis;
 mod call;
 mod dial;
 mod find;
 mod follower;
+mod libraries;
 mod mkl;
 mod openblas;
 
@@ -49,43 +51,10 @@ use crate::process::copies::Host;
 use crate::settings::{Settings, settings};
 use dial::Held;
 use find::Module;
+use libraries::{FOLLOWED, Followed, Pool};
 use platform::aside::Aside;
-use platform::lock::{Mutex, Once};
-use std::fmt;
+use platform::lock::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-
-/// A library with threads of its own.
-pub(crate) trait Pool: fmt::Debug + Send + Sync {
-    /// How many threads its next call may have. Cost: some loads.
-    fn threads(&self) -> usize;
-    /// Its next call is to have `threads` at most: no more than it had or was set to by the
-    /// program. May be called while others of its calls run.
-    fn set_threads(&self, threads: usize);
-    /// Has its calls run in [`call`] from now on, as those of the pool in `slot`. False where it
-    /// cannot. Called before its first call that has several threads.
-    fn hand_over(&self, slot: usize) -> bool;
-}
-
-/// Libraries of one process.
-const SLOTS: usize = 8;
-
-/// A library that is followed.
-#[derive(Debug)]
-struct Followed {
-    pool: Box<dyn Pool>,
-    dial: Held,
-    /// Its calls run here.
-    is_ours: bool,
-    /// Its last call found the program's processors taken by other calls or regions.
-    is_crowded: AtomicBool,
-}
-
-static FOLLOWED: [Once<Followed>; SLOTS] = [const { Once::new() }; SLOTS];
-
-/// Those that there are.
-fn followed() -> impl Iterator<Item = &'static Followed> {
-    FOLLOWED.iter().map_while(Once::get)
-}
 
 /// Makes a pool of a library, if it is one.
 type Kind = fn(Module) -> Option<Box<dyn Pool>>;

@@ -17,6 +17,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::Config;
+use crate::mistake::ConfigError;
 use crate::trust;
 
 /// The longest file that is read.
@@ -37,48 +38,6 @@ const VARIABLES: [(&str, &str); 11] = [
     ("CPUMGR_TRACE", "trace"),
     ("CPUMGR_TRACE_SIZE", "trace-size"),
 ];
-
-/// A configuration that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A file has a mistake.
-    #[error("{}:{line}: {what}", path.display())]
-    Mistake {
-        /// Which.
-        path: PathBuf,
-        /// Where in it.
-        line: usize,
-        /// What is wrong, and what is allowed.
-        what: String,
-    },
-    /// A variable has one.
-    #[error("the environment variable {variable}: {what}")]
-    Variable {
-        /// Which.
-        variable: &'static str,
-        /// What is wrong, and what is allowed.
-        what: String,
-    },
-    /// A file cannot be read.
-    #[error("cannot read the configuration {}: {source}", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Another user can change it.
-    #[error("the configuration {} is not used: {what}", path.display())]
-    NotTrusted {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// All together make no sense.
-    #[error("the configuration: {0}")]
-    Together(String),
-}
 
 /// Which files are read.
 #[derive(Clone, Debug, PartialEq, Eq)]

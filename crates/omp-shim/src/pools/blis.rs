@@ -4,8 +4,8 @@
 //! A program that set the ways of single loops (`BLIS_JC_NT` and its like) has no number, and keeps
 //! them. BLIS has one thread unless the program says otherwise.
 
-use super::Pool;
 use super::find::Module;
+use super::libraries::Pool;
 use std::ffi::{c_long, c_void};
 use std::mem;
 

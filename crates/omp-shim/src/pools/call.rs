@@ -7,7 +7,8 @@
 //!   program has fewer processors by now, the threads of this one call take turns on those; the
 //!   next one has fewer jobs.
 
-use super::{FOLLOWED, Followed, follower};
+use super::follower;
+use super::libraries::{FOLLOWED, Followed};
 use crate::process::{departure, message};
 use crate::settings::settings;
 use engine::Member;
@@ -83,25 +84,6 @@ fn follow(followed: &Followed, granted: usize) {
     followed.follow(granted);
     if followed.dial.shown() < followed.dial.limit() {
         follower::wake();
-    }
-}
-
-impl Followed {
-    /// The program has `granted` processors for the library's next call.
-    pub(super) fn follow(&self, granted: usize) {
-        if !follower::is_forking() {
-            self.turn(granted);
-        }
-    }
-
-    /// The same, also while a thread forks. False when another thread is at it.
-    pub(super) fn turn(&self, granted: usize) -> bool {
-        self.dial.turn(|dial| {
-            dial.see(self.pool.threads());
-            if let Some(threads) = dial.turn(granted) {
-                self.pool.set_threads(threads);
-            }
-        })
     }
 }
 

@@ -13,7 +13,7 @@
 //! calls are not run here are looked at as long as the process computes, and less and less often
 //! while it does not.
 
-use super::followed;
+use super::libraries::{FORKING, followed};
 use crate::settings::settings;
 use platform::clock::{monotonic_ns, process_ns};
 use platform::futex::PrivateFutex;
@@ -25,7 +25,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-const STACK: usize = 64 << 10;
+/// A library with much thread-local data takes some of it.
+const STACK: usize = 1 << 20;
 /// Between two looks at what is granted.
 const TICK: Duration = Duration::from_millis(5);
 /// The longest pause, in a process that does not compute.
@@ -81,15 +82,6 @@ pub(super) fn wake() {
     CALL.wake(1);
 }
 
-/// Threads that fork just now: numbers stay as they are.
-static FORKING: AtomicU32 = AtomicU32::new(0);
-
-/// True while a thread forks.
-pub(super) fn is_forking() -> bool {
-    // ORDERING: Relaxed - what changes a number meanwhile has the dial, for which `open` waits.
-    FORKING.load(Relaxed) > 0
-}
-
 /// A child of a fork begins with the numbers that the program wants: until its first call of
 /// several threads nothing there could raise them.
 fn open_before_fork() {
@@ -111,8 +103,8 @@ fn open_before_fork() {
     static ONCE: AtomicU32 = AtomicU32::new(0);
     // ORDERING: Relaxed - a flag on its own.
     if ONCE.swap(1, Relaxed) == 0 {
-        // SAFETY: - the functions stay as long as this library, which is never unloaded. Where there
-        // is no memory for it, children keep what there is.
+        // SAFETY: - the functions stay as long as this library, which is never unloaded. Where
+        // there is no memory for it, children keep what there is.
         let _ = unsafe { libc::pthread_atfork(Some(open), Some(in_parent), Some(in_child)) };
     }
 }

@@ -2,8 +2,8 @@
 //! says otherwise. The number follows. With `MKL_THREADING_LAYER=GNU` its calls are regions of this
 //! library, and follow by that; the number is then followed as well, and is the same.
 
-use super::Pool;
 use super::find::Module;
+use super::libraries::Pool;
 use std::ffi::{c_int, c_void};
 use std::mem;
 

@@ -11,7 +11,7 @@
 
 use super::call::{self, Job, Jobs};
 use super::find::Module;
-use super::{Pool, SLOTS};
+use super::libraries::{Pool, SLOTS};
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
 
