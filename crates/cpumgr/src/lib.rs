@@ -5,7 +5,7 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`: parts.
-//! 2. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, and what is trusted.
+//! 2. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
 //! 3. `kernel`, `threads`: other processes' threads.
 //! 4. `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: the surroundings.
 //! 5. `api`: the door for clients.
