@@ -13,7 +13,7 @@ fn a_mistake_is_named_with_its_line_and_with_what_is_allowed() {
         ("policy = \"dss\"\ncolour = 4\n", 2, &["colour", "quantum", "trace-size"][..]),
         ("\n\nquantum = \"1h\"\n", 3, &["1ms", "10s"]),
         ("quantum = 5", 1, &["string"]),
-        ("policy = \"fair\"", 1, &["fair", "dss-ts"]),
+        ("policy = \"fare\"", 1, &["fair", "dss-ts"]),
         ("mpl = \"some\"", 1, &["number of programs"]),
         ("mpl = -1", 1, &["number of programs"]),
         ("smt = \"both\"", 1, &["spread", "pack"]),
