@@ -78,6 +78,11 @@ pub enum FromManager {
     },
     /// The answer to a [`ToManager::Control`]: it is so now.
     Done,
+    /// The answer to [`Control::Reload`]: what the configuration says is so now.
+    Reloaded {
+        /// Keys whose values changed, and that are read at a start only.
+        later: Vec<String>,
+    },
     /// The answer to a [`ToManager::Join`], with one descriptor: the domain's area.
     Joined {
         /// The program's line in it.

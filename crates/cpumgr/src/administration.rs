@@ -19,6 +19,10 @@ use crate::output::print;
 use crate::status::Report;
 use crate::{duration, limits, socket, status};
 
+mod reload;
+
+pub use reload::reload;
+
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long a manager may take to end, or to come back, and how often that is looked at.

@@ -78,6 +78,8 @@ pub(crate) enum Call {
         pidfd: OwnedFd,
         /// Where answers go.
         mailbox: Mailbox,
+        /// It is of the administrators' group.
+        administers: bool,
     },
     /// It said something.
     Said(ToManager),
@@ -174,6 +176,8 @@ pub(crate) struct Doorman {
     pub(crate) owner: u32,
     /// Every user, and not only that user and the superuser.
     pub(crate) public: bool,
+    /// The group of administrators.
+    pub(crate) admins: Option<u32>,
 }
 
 /// The clients' side of the queue of calls.
@@ -292,6 +296,11 @@ impl Api {
     /// The next call, if there is one.
     pub(crate) fn take(&mut self) -> Option<(u64, Call)> {
         self.calls.try_recv().ok()
+    }
+
+    /// For another thread that has something for the scheduler.
+    pub(crate) fn bell_of_others(&self) -> Arc<Doorbell> {
+        Arc::clone(&self.bell)
     }
 
     /// More calls are there than one pass takes.

@@ -72,6 +72,8 @@ pub enum Command {
     /// Lets the manager begin anew with what is in force now; programs go on, and are taken in
     /// again.
     Restart(SocketArgs),
+    /// Lets the manager read its configuration anew; what is wrong with it changes nothing.
+    Reload(SocketArgs),
     /// Says whether the configuration can be used, and which files it consists of.
     CheckConfig(CheckConfigArgs),
     /// Shows on which memory nodes the pages of a process are, and its remote traffic.
@@ -311,6 +313,9 @@ pub struct DaemonArgs {
     /// Goes on with the trace of the manager before it.
     #[arg(long, hide = true)]
     pub continues: bool,
+    /// What the command line gave at first, as TOML: options above say what was in force.
+    #[arg(long, hide = true, value_name = "TOML")]
+    pub given: Option<String>,
 }
 
 /// What `check-config` can be told.

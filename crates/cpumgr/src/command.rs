@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use crate::cli::{CheckConfigArgs, Command, DaemonArgs, StatusArgs};
 use crate::config::{Config, Sources};
-use crate::daemon::{self, Options, background};
+use crate::daemon::{self, Options, Surroundings, background};
 use crate::error::{Error, FAILED};
 use crate::escape::printable;
 use crate::output::{complain, print};
 use crate::run::{Start, run as start};
+use crate::service::notify::Notifier;
+use crate::service::passed::Passed;
 use crate::status::Report;
 use crate::{administration, log, numa, simulate, socket};
 
@@ -32,6 +34,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Status(args) => status(&args),
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),
+        Command::Reload(args) => administration::reload(&args),
         Command::CheckConfig(args) => check_config(&args),
         Command::Numa(args) => print(&numa::run(&args)?),
         Command::Simulate(args) => print(&simulate::run(&args)?),
@@ -39,6 +42,8 @@ pub fn execute(command: Command) -> Result<(), Error> {
 }
 
 fn serve(args: &DaemonArgs) -> Result<(), Error> {
+    // Before anything else opens descriptors.
+    let passed = Passed::take();
     let options = Options::of(args, &socket::to_serve(args.socket.as_deref(), args.system)?)?;
     socket::refuse_file(&options.socket)?;
     if let Some(remark) =
@@ -51,10 +56,13 @@ fn serve(args: &DaemonArgs) -> Result<(), Error> {
     }
     log::start();
     if !args.detached {
-        return daemon::serve(&options, || {}).map(drop);
+        let surroundings = Surroundings { passed, service: Notifier::of_environment() };
+        return daemon::serve(&options, surroundings, || {}).map(drop);
     }
+    // The service manager waits for the process that it started itself.
+    let alone = Surroundings::default();
     let outcome = background::detach()
-        .and_then(|()| daemon::serve(&options, background::say_ready).map(drop));
+        .and_then(|()| daemon::serve(&options, alone, background::say_ready).map(drop));
     if let Err(error) = &outcome {
         background::say_failed(error);
     }

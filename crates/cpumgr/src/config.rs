@@ -29,7 +29,7 @@ pub use sources::Sources;
 pub use crate::mistake::ConfigError;
 
 /// The file that comes with the manager: every key with its default.
-pub const SHIPPED: &str = include_str!("../../../packaging/cpumgr.toml");
+pub const SHIPPED: &str = include_str!("../cpumgr.toml");
 
 /// What sources say; a key that none of them names is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -71,6 +71,9 @@ pub struct Config {
     /// The most that each of its two files takes.
     #[serde(deserialize_with = "size")]
     pub trace_size: Option<u64>,
+    /// The group whose members may change what concerns all users; an empty name: none.
+    #[serde(deserialize_with = "group")]
+    pub admin_group: Option<String>,
 }
 
 impl Config {
@@ -139,6 +142,7 @@ impl Config {
             fence: later.fence.or(self.fence),
             trace: later.trace.or(self.trace),
             trace_size: later.trace_size.or(self.trace_size),
+            admin_group: later.admin_group.or(self.admin_group),
         }
     }
 }
@@ -162,6 +166,10 @@ fn quantum<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Er
 
 fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     read(from, cli::grace)
+}
+
+fn group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    read(from, |text| Ok::<_, String>(text.to_owned()))
 }
 
 fn idle_exit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IdleExit>, D::Error> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use arena::message::Narrow;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
+use platform::SysError;
 use platform::clock::monotonic_ns;
 use policies::Value;
 
@@ -21,12 +22,16 @@ use crate::kernel::Linux;
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::reactor::Reactor;
+use crate::reload::Reload;
+use crate::service::notify::Notifier;
+use crate::service::passed::{Listener, Passed};
 use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::trace::Trace;
 use crate::{machine, masks, settings};
 
 pub mod background;
 mod fresh;
+mod given;
 
 /// Descriptors of a program: its socket, its process (once more if it was announced), its doorbell,
 /// and its areas until they are sent.
@@ -39,6 +44,8 @@ const OTHER_DESCRIPTORS: u64 = 256;
 pub const QUANTUM: Duration = Duration::from_millis(100);
 /// The time between asking for a processor and squeezing, unless another one is set.
 pub const GRACE: Duration = Duration::from_millis(2);
+/// The group whose members may change what concerns all users, unless another one is set.
+pub const ADMIN_GROUP: &str = "cpumgr";
 /// How long a manager that was not started by hand stays without programs.
 pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
 
@@ -85,6 +92,9 @@ pub struct Options {
     pub strangers: Option<Strangers>,
     /// The configuration file in place of the usual ones.
     pub config: Option<PathBuf>,
+    /// Of one that begins anew: what the command line gave at first, in place of policy, quantum,
+    /// grace and level, which say what was in force.
+    pub given: Option<String>,
 }
 
 impl Options {
@@ -119,8 +129,18 @@ impl Options {
                 Some(path) if path != Path::new("none") => Some(absolute(path)?),
                 other => other.map(Path::to_owned),
             },
+            given: args.given.clone(),
         })
     }
+}
+
+/// What the starter gave this process besides its options.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// Descriptors.
+    pub passed: Passed,
+    /// The service manager that wants to hear of it.
+    pub service: Option<Notifier>,
 }
 
 /// An absolute form of a path.
@@ -140,11 +160,15 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 ///
 /// # Errors
 /// Anything that keeps it from starting.
-pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
+pub fn serve(
+    options: &Options,
+    surroundings: Surroundings,
+    ready: impl FnOnce(),
+) -> Result<Ended, Error> {
     let is_left = options.policy.is_some()
         && settings::left_at(&options.socket).is_some_and(|left| left.restarted);
     let mut began = false;
-    let outcome = serve_after(options, is_left, || {
+    let outcome = serve_after(options, surroundings, is_left, || {
         began = true;
         ready();
     });
@@ -180,9 +204,15 @@ fn named_policy(options: &Options, is_left: bool) -> Result<Option<Guarded>, Err
 }
 
 /// [`serve`], after one that was told to begin anew (`is_left`), or not.
-fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result<Ended, Error> {
+fn serve_after(
+    options: &Options,
+    surroundings: Surroundings,
+    is_left: bool,
+    ready: impl FnOnce(),
+) -> Result<Ended, Error> {
     let named = named_policy(options, is_left)?;
-    let files = Sources::usual(options.system, options.config.as_deref()).load()?;
+    let sources = Sources::usual(options.system, options.config.as_deref());
+    let files = sources.load()?;
     // What concerns this start alone: a killed manager's settings do not come before it.
     let environment = Config::of_environment()?;
     let named = match (named, &environment.policy) {
@@ -191,6 +221,8 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
         }
         (named, _) => named,
     };
+    let above = environment.clone().then(options.above()?);
+    let reload = Reload::new(sources, above.clone(), files.clone().then(above));
     let (of_files, both) = (files.clone(), files.then(environment.clone()));
     let cpus = options.cpus.clone().or_else(|| both.cpus.clone().flatten());
     let is_named = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -204,6 +236,8 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
         Some(IdleExit::Never) | None => None,
     };
     let mut kept = if options.widen { fresh::begin() } else { Vec::new() };
+    let admins = both.admin_group.as_deref().unwrap_or(ADMIN_GROUP);
+    let admins = options.system.then(|| group_number(admins)).flatten();
     let (machine, cpus) = machine::managed(cpus.as_ref())?;
     let narrow = if options.widen { machine::narrowed(&cpus, options.starter) } else { None };
     if let Some(Narrow { processors, of, why, .. }) = &narrow {
@@ -213,7 +247,9 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     }
     kept.extend(raise_descriptor_limit());
     let mut reactor = Reactor::new()?;
-    let mut instance = Instance::claim(&options.socket)?;
+    let Surroundings { passed, service } = surroundings;
+    let passed = passed.listener_at(&options.socket, options.system);
+    let mut instance = Instance::claim_with(&options.socket, passed.is_some())?;
     if options.system {
         instance.open_to_everybody()?;
     }
@@ -230,7 +266,16 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
         }
         None => None,
     };
-    let listener = instance.listen()?;
+    let is_new = passed.is_none();
+    let listener = match passed {
+        Some(passed) => {
+            instance.adopt(passed.is_ours)?;
+            passed
+        }
+        None => Listener { fd: instance.listen()?, is_ours: true },
+    };
+    let copy = listener.fd.try_clone();
+    let copy = copy.map_err(|error| SysError::new("fcntl", error.raw_os_error().unwrap_or(0)))?;
     if let Err(error) = reactor.add_files(instance.directory()) {
         tracing::warn!(%error, "the system does not say when the socket file is removed: remove it only after this manager's end");
     }
@@ -249,13 +294,24 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     let usual = || of_files.make_policy().map_err(Error::Usage);
     let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;
     let socket = instance.socket().to_owned();
-    tracing::info!(socket = %socket.display(), policy = policy.name(), quantum, ?grace, ?level, %cpus, "the manager begins");
+    tracing::info!(
+        socket = %socket.display(),
+        policy = policy.name(),
+        quantum,
+        ?grace,
+        ?level,
+        %cpus,
+        ?smt,
+        ?strangers,
+        ?idle_exit,
+        "the manager begins"
+    );
     let mut ledger = Ledger::new(machine, quantum, policy);
     ledger.set_smt(smt.smt());
     ledger.set_maker(|name| limits::policy(name).ok());
     let mut server = Server::new(Setup {
         instance,
-        listener,
+        listener: copy,
         reactor,
         ledger,
         cpus,
@@ -265,11 +321,14 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
         kernel: Box::new(Linux),
         level,
         public: options.system,
+        admins,
         domain: options.domain,
         fences,
         heeds_strangers: strangers == Strangers::Leave,
         narrow,
         kept,
+        reload: Some(reload),
+        service,
     })?;
     if let Some(inherited) = &inherited {
         server.take_over(inherited, monotonic_ns());
@@ -277,10 +336,29 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     server.attach_again(&left, monotonic_ns());
     server.keep_settings();
     ready();
+    server.say_ready((is_new && listener.is_ours).then_some(&listener.fd));
     match server.run()? {
         Ended::Displaced => Err(InstanceError::Displaced { socket }.into()),
-        Ended::Restarts(settings) => Err(background::begin_anew(options, *settings)),
+        Ended::Restarts(settings) => Err(background::begin_anew(options, *settings, listener)),
         ended => Ok(ended),
+    }
+}
+
+/// The number of a group; `None`: there is no such group, and the log says so.
+fn group_number(name: &str) -> Option<u32> {
+    if name.is_empty() {
+        return None;
+    }
+    match nix::unistd::Group::from_name(name) {
+        Ok(Some(group)) => Some(group.gid.as_raw()),
+        Ok(None) => {
+            tracing::info!(group = name, "there is no such group: only this user and the superuser administer");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(group = name, %error, "the group of administrators is not known");
+            None
+        }
     }
 }
 

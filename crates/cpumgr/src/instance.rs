@@ -12,7 +12,9 @@
 //!    that is started there would share out the same processors. The kernel tells it (inotify on
 //!    the directory), and it looks at each sign of life while programs are there, since what is
 //!    above the directory may go, too.
-//! 5. At the end the socket file is removed, still under the lock, if it is the one that this
+//! 5. A listener that was made before (by the service manager, or by the manager that begins anew in
+//!    the same process) is listened on with: what listens at the socket file is no other manager.
+//! 6. At the end the socket file is removed, still under the lock, if it is the one that this
 //!    manager made: what a user put at the path is never removed. The lock file stays: removing it
 //!    would let a third process lock a file that a second one still waits for.
 
@@ -39,8 +41,10 @@ const LISTENS: Duration = Duration::from_millis(100);
 pub struct Instance {
     socket: PathBuf,
     lock: Flock<File>,
-    // Device and inode of the socket file that this instance made.
+    // Device and inode of the socket file at which this instance listens.
     made: Option<(u64, u64)>,
+    // It is this instance's to remove: another process may hold the listener, too.
+    removes: bool,
     // The mode of the socket file.
     mode: u32,
 }
@@ -148,11 +152,19 @@ impl Instance {
     /// # Errors
     /// When another manager has it, or the place is not safe.
     pub fn claim(socket: &Path) -> Result<Self, InstanceError> {
+        Self::claim_with(socket, false)
+    }
+
+    /// The same for a process that `has_listener`: what listens there is its own socket.
+    ///
+    /// # Errors
+    /// As `claim`.
+    pub fn claim_with(socket: &Path, has_listener: bool) -> Result<Self, InstanceError> {
         prepare_directory(socket)?;
         let path = beside(socket, ".lock");
         let mut lock = lock(socket, &path)?;
         // Before anything is changed that may be that manager's.
-        if let Some(who) = listener_at(socket) {
+        if let Some(who) = (!has_listener).then(|| listener_at(socket)).flatten() {
             return Err(InstanceError::Running { socket: socket.to_owned(), who: who.to_string() });
         }
         let mut before = String::new();
@@ -170,7 +182,7 @@ impl Instance {
             .and_then(|()| lock.rewind())
             .and_then(|()| write!(lock, "{}", std::process::id()));
         written.map_err(|source| InstanceError::Io { what: "cannot write", path, source })?;
-        Ok(Self { socket: socket.to_owned(), lock, made: None, mode: 0o600 })
+        Ok(Self { socket: socket.to_owned(), lock, made: None, removes: false, mode: 0o600 })
     }
 
     /// Lets every user connect to what [`Instance::listen`] makes, and search its directory; no
@@ -215,7 +227,31 @@ impl Instance {
             .map_err(|source| InstanceError::Listen { socket: socket.clone(), source })?;
         // Without an answer the file stays at the end; the next manager replaces it.
         self.made = file_at(socket);
+        self.removes = true;
         Ok(listener)
+    }
+
+    /// Listens with a listener that was made before, at the same path. `is_ours`: the file is
+    /// removed at the end; otherwise the service manager, which made it, listens on.
+    ///
+    /// # Errors
+    /// When the file's mode cannot be changed.
+    pub fn adopt(&mut self, is_ours: bool) -> Result<(), InstanceError> {
+        self.made = file_at(&self.socket);
+        self.removes = is_ours;
+        // The service manager's file has the mode that its unit says.
+        let mode = fs::Permissions::from_mode(self.mode);
+        let set = if is_ours { fs::set_permissions(&self.socket, mode) } else { Ok(()) };
+        set.map_err(|source| InstanceError::Io {
+            what: "cannot change the mode of",
+            path: self.socket.clone(),
+            source,
+        })
+    }
+
+    /// The next manager listens on with the same listener: the file stays.
+    pub fn hand_on(&mut self) {
+        self.removes = false;
     }
 
     /// The socket.
@@ -239,7 +275,7 @@ impl Drop for Instance {
         // Under the lock, which falls with this object: no other manager can have made a socket
         // meanwhile. But this one may have been refused because of a file of the user, or the user
         // may have put one there since.
-        if self.made.is_some() && file_at(&self.socket) == self.made {
+        if self.removes && self.made.is_some() && file_at(&self.socket) == self.made {
             // Nothing can be done about a failure; the next manager replaces the file.
             let _removed: io::Result<()> = fs::remove_file(&self.socket);
         }

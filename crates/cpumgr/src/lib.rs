@@ -6,13 +6,13 @@
 //! # Modules, from the bottom up
 //! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`: parts.
 //! 2. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
-//! 3. `kernel`, `threads`: other processes' threads.
+//! 3. `kernel`, `service`, `threads`: other processes' threads, the service manager.
 //! 4. `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: the surroundings.
 //! 5. `api`: the door for clients.
 //! 6. `error`, `ledger`, `settings`, `trace`: faults, decisions, and what is written down.
 //! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
 //! 8. `simulate`: the simulator.
-//! 9. `cli`, `config`: command line and configuration. `numa`: where the pages of a process are.
+//! 9. `cli`, `config`, `reload`: command line and configuration. `numa`: pages of a process.
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `socket`: what a command shows, and which manager it asks.
 //! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
@@ -57,8 +57,10 @@ mod own_file;
 pub mod preload;
 pub mod reactor;
 pub mod reclaim;
+mod reload;
 pub mod run;
 pub mod server;
+pub mod service;
 mod settings;
 pub mod simulate;
 pub mod socket;

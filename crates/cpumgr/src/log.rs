@@ -1,4 +1,4 @@
-//! The log: lines on standard error, few enough that clients cannot fill a disk with them.
+//! The log: lines on standard error, or in the journal where that is the same; few enough that clients cannot fill a disk with them.
 //!
 //! The manager never waits for a reader, and no line is worth the manager: one that cannot be
 //! written now, into a pipe that is full, a disk that is full, or after the reader has gone, is
@@ -17,9 +17,13 @@ use platform::clock::monotonic_ns;
 use platform::fault;
 use platform::process::is_writable;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::bucket::Bucket;
 use crate::escape::escape;
+
+mod journal;
 
 /// What sets how much is logged.
 const VARIABLE: &str = "CPUMGR_LOG";
@@ -49,9 +53,14 @@ pub(crate) fn start() {
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
         .with_env_var(VARIABLE)
         .from_env_lossy();
-    let bucket = (!is_asked_for).then(|| Bucket::new(BURST, BYTE_NS, monotonic_ns()));
+    let bucket = || (!is_asked_for).then(|| Bucket::new(BURST, BYTE_NS, monotonic_ns()));
+    if journal::is_standard_error()
+        && let Ok(journal) = journal::Journal::new(bucket())
+    {
+        return tracing_subscriber::registry().with(filter).with(journal).init();
+    }
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
-    log.with_writer(Sparing::new(|| Unwaited(io::stderr()), monotonic_ns, bucket)).init();
+    log.with_writer(Sparing::new(|| Unwaited(io::stderr()), monotonic_ns, bucket())).init();
 }
 
 /// Writes what `0` takes at once.

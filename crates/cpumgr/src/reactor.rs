@@ -4,9 +4,8 @@
 //! These signals end the manager, in the one way in which the socket file is removed: SIGTERM,
 //! SIGINT, SIGQUIT, SIGXCPU (its limit of processor time), and SIGHUP where the manager has a
 //! terminal, which has gone then. Without a terminal SIGHUP tells a service to read its
-//! configuration anew; the manager has none, and nothing happens. Other signals do nothing if they
-//! can be caught and neither tell of a defect nor stop the process: SIGUSR1, SIGUSR2, SIGALRM,
-//! SIGPIPE, SIGIO, those of real time...
+//! configuration anew. Other signals do nothing if they can be caught and neither tell of a defect
+//! nor stop the process: SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGIO, those of real time...
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -54,6 +53,8 @@ pub enum Event {
     Calls,
     /// A signal asks the manager to end.
     Signal,
+    /// SIGHUP asks it to read its configuration anew.
+    Hangup,
     /// The timer.
     Timer,
     /// Files of the watched directory went, or others took their place.
@@ -221,14 +222,14 @@ impl Reactor {
                     let Some(signal) = named("read(signalfd)", self.signals.read_signal())? else {
                         continue;
                     };
-                    if !self.is_an_end(signal.ssi_signo) {
-                        tracing::debug!(
-                            signal = signal.ssi_signo,
-                            "a signal that means nothing here"
-                        );
-                        continue;
+                    match self.meaning(signal.ssi_signo) {
+                        Some(event) => event,
+                        None => {
+                            let signal = signal.ssi_signo;
+                            tracing::debug!(signal, "a signal that means nothing here");
+                            continue;
+                        }
                     }
-                    Event::Signal
                 }
                 FILES => {
                     if let Some(files) = &self.files {
@@ -251,13 +252,16 @@ impl Reactor {
         Ok(())
     }
 
-    /// A signal of this number asks the manager to end.
-    fn is_an_end(&self, number: u32) -> bool {
+    /// What a signal of this number asks for.
+    fn meaning(&self, number: u32) -> Option<Event> {
         match number.try_into().ok().and_then(|number: i32| Signal::try_from(number).ok()) {
-            Some(Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGXCPU) => true,
-            Some(Signal::SIGHUP) => self.has_terminal,
+            Some(Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGXCPU) => {
+                Some(Event::Signal)
+            }
+            Some(Signal::SIGHUP) if self.has_terminal => Some(Event::Signal),
+            Some(Signal::SIGHUP) => Some(Event::Hangup),
             // Those of real time have no names.
-            _ => false,
+            _ => None,
         }
     }
 

@@ -259,6 +259,7 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         fence: None,
         strangers: None,
         config: Sources::named_by_environment(),
+        given: None,
     };
     match background::start_apart(&options) {
         // The one before is about to end, or one was started by hand: the next round finds out.

@@ -12,9 +12,11 @@
 //! - V2 Everything that clients can make more of is bounded: programs, announced and queued
 //!   processes here, rings per second (`bucket`); connections and messages in `api`.
 //! - V3 What a client may see and change follows from the user that the kernel names for it. The
-//!   manager's user and the superuser may see and change everything. Other users (which only a
+//!   manager's user, the superuser and members of the administrators' group may see and change
+//!   everything. Other users (which only a
 //!   system's manager lets in) may see and change what is their own.
-//! - V4 Without programs no timer runs but the one that ends an idle manager.
+//! - V4 Without programs no timer runs but the one that ends an idle manager, and the service
+//!   manager's watchdog.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,7 +28,7 @@ use arena::manager::GlobalPage;
 use arena::message::Narrow;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use platform::{SysError, SysResult, process};
+use platform::{SysError, SysResult};
 use policies::{AppId, Cause};
 
 use crate::allowance::Allowances;
@@ -39,6 +41,7 @@ use crate::kernel::Counted;
 use crate::ledger::Ledger;
 use crate::masks;
 use crate::reactor::{Event, Reactor, Role};
+use crate::reload::Reload;
 use crate::trace::{self, Trace};
 use crate::unused::Unused;
 
@@ -63,9 +66,11 @@ mod places;
 mod program;
 mod publishing;
 mod queue;
+mod reloading;
 mod report;
 mod rights;
 mod seam;
+mod service;
 mod setup;
 mod spinning;
 mod strangers;
@@ -143,6 +148,8 @@ pub struct Server {
     doorman: Doorman,
     narrow: Option<Narrow>,
     kept: Vec<String>,
+    reload: Option<Reload>,
+    service: Option<service::Service>,
     /// It was told to end, after this pass.
     over: Option<Ended>,
     /// Held to the end: removes the socket file.
@@ -174,11 +181,11 @@ impl Server {
         // Known before the first program asks.
         page.set_state(State { domain: domain.is_some(), ..State::default() });
         let serials = Serials::new();
-        let doorman = Doorman { owner: nix::unistd::geteuid().as_raw(), public: setup.public };
+        let owner = nix::unistd::geteuid().as_raw();
+        let doorman = Doorman { owner, public: setup.public, admins: setup.admins };
         // With one processor there is nothing to leave.
         let heeds = setup.heeds_strangers && setup.cpus.len() > 1;
-        let foreign =
-            heeds.then(|| Foreign::new(u64::from(process::current_pid().0.unsigned_abs())));
+        let foreign = heeds.then(strangers::none_known);
         // The last thing that can fail: from now on the API thread answers connections.
         let api = start(setup.listener, doorman, serials.clone())?;
         setup.reactor.add_calls(api.bell())?;
@@ -223,6 +230,8 @@ impl Server {
             started: now,
             narrow: setup.narrow,
             kept: setup.kept,
+            reload: setup.reload,
+            service: setup.service.map(service::Service::new),
             over: None,
             instance: setup.instance,
         })
@@ -286,7 +295,12 @@ impl Server {
             Event::Calls => {
                 // Before the calls are taken: a ring that comes later is heard.
                 self.api.clear_bell()?;
+                self.heed_reload(now);
                 self.hear_calls(now);
+                Ok(())
+            }
+            Event::Hangup => {
+                self.reload(None);
                 Ok(())
             }
             Event::Client { serial, role } if !self.doomed.contains(&serial) => {
@@ -357,6 +371,7 @@ impl Server {
         if self.stirred {
             self.tell_state();
         }
+        self.tell_service(now);
     }
 
     /// Decides as long as there is a cause, publishes, answers the programs that arrived.
@@ -450,6 +465,7 @@ impl Server {
 
     /// Says goodbye and ends.
     fn end(mut self, ended: &Ended) {
+        self.say_over(matches!(ended, Ended::Restarts(_)));
         self.leave_settings(ended);
         // What is attached stays bound as it is: the one that begins anew finds it (`masks`).
         if !matches!(ended, Ended::Restarts(_)) {
@@ -475,6 +491,9 @@ impl Server {
         self.connections.clear();
         self.trace_self(trace::Event::Stop);
         let socket = self.instance.socket().to_owned();
+        if matches!(ended, Ended::Restarts(_)) {
+            self.instance.hand_on();
+        }
         // First the file goes, then the listener: a process that finds the file finds a manager.
         drop(self.instance);
         self.api.finish();

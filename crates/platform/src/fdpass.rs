@@ -11,7 +11,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
@@ -60,6 +60,28 @@ pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
     let backlog = named("listen", Backlog::new(room))?;
     named("listen", socket::listen(&listener, backlog))?;
     Ok(listener)
+}
+
+/// Listens on at a socket that another process made: the service manager of a unit with a socket,
+/// or the manager before this one. From now on the kernel names this process to those that connect.
+/// Returns the socket's path; `None`: it is no listener of the kind that [`listen`] makes.
+///
+/// # Errors
+/// `EBADF`; what keeps a listener from listening anew.
+pub fn listen_on(listener: impl AsFd, shared: bool) -> SysResult<Option<PathBuf>> {
+    let fd = listener.as_fd();
+    let kind = socket::getsockopt(&fd, socket::sockopt::SockType);
+    let listens = socket::getsockopt(&fd, socket::sockopt::AcceptConn);
+    if kind != Ok(SockType::SeqPacket) || listens != Ok(true) {
+        return Ok(None);
+    }
+    let name: nix::Result<UnixAddr> = socket::getsockname(fd.as_raw_fd());
+    let Some(path) = name.ok().and_then(|name| name.path().map(Path::to_owned)) else {
+        return Ok(None);
+    };
+    let backlog = named("listen", Backlog::new(if shared { SHARED_BACKLOG } else { BACKLOG }))?;
+    named("listen", socket::listen(&fd, backlog))?;
+    Ok(Some(path))
 }
 
 /// True for a socket file at which no process listens.

@@ -132,6 +132,52 @@ pub fn peer_credentials(socket: impl AsFd) -> SysResult<Peer> {
     Ok(Peer { pid: Pid(peer.pid()), uid: peer.uid(), gid: peer.gid() })
 }
 
+/// `SO_PEERGROUPS`, since Linux 4.13.
+const SO_PEERGROUPS: libc::c_int = 59;
+
+/// The supplementary groups of the process that connected this socket, as the kernel recorded them
+/// at that time. [`Peer::gid`] may or may not be among them.
+///
+/// # Errors
+/// `ENODATA`: the socket never had a peer; `ENOTSOCK` when it is none.
+pub fn peer_groups(socket: impl AsFd) -> SysResult<Vec<u32>> {
+    const CALL: &str = "getsockopt(SO_PEERGROUPS)";
+    if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
+        // The option has another number there.
+        return Err(SysError::new(CALL, libc::ENOPROTOOPT));
+    }
+    let fd = socket.as_fd().as_raw_fd();
+    let mut groups: Vec<u32> = vec![0; 32];
+    loop {
+        let bytes = groups.len() * size_of::<u32>();
+        let mut length = libc::socklen_t::try_from(bytes).map_err(|_| {
+            // The kernel has at most 65,536 groups.
+            SysError::new(CALL, libc::ERANGE)
+        })?;
+        // SAFETY: - `groups` and `length` live through the call, and `length` is the size of
+        //           `groups` in bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let count = length as usize / size_of::<u32>();
+        match check_int(CALL, result) {
+            Ok(_) => {
+                groups.truncate(count);
+                return Ok(groups);
+            }
+            // The kernel says how much room is needed.
+            Err(error) if error.is(libc::ERANGE) && count > groups.len() => groups.resize(count, 0),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// The process at the other end, by the best rung that this kernel has.
 ///
 /// # Errors

@@ -57,6 +57,8 @@ pub enum Control {
     /// The manager shall begin anew, with what is in force now; programs go on, and are taken in
     /// again.
     Restart,
+    /// The manager shall read its configuration anew.
+    Reload,
     /// One that waits shall not be started.
     Cancel {
         /// Its number.

@@ -313,6 +313,7 @@ async fn open(
     let account = costs.of(peer.uid);
     account.charge(costs::CONNECTION);
     let (sender, mailbox) = mpsc::channel(MAILBOX);
+    let administers = doorman.admins.is_some_and(|group| is_of(&socket, peer.gid, group));
     let welcome = doorman.public || peer.uid == doorman.owner || peer.uid == 0;
     let refusal = (!welcome).then(|| format!("this manager belongs to user {}", doorman.owner));
     let client = Client::new(
@@ -324,8 +325,20 @@ async fn open(
         account,
         refusal,
     )?;
-    line.call(serial, Call::Opened { peer, pidfd, mailbox: Mailbox(sender) }).await;
+    line.call(serial, Call::Opened { peer, pidfd, mailbox: Mailbox(sender), administers }).await;
     Ok(client)
+}
+
+/// The process at the other end of `socket`, whose effective group is `gid`, is of `group`.
+fn is_of(socket: &OwnedFd, gid: u32, group: u32) -> bool {
+    gid == group
+        || process::peer_groups(socket).map_or_else(
+            |error| {
+                tracing::debug!(%error, "the groups of a client are not known");
+                false
+            },
+            |groups| groups.contains(&group),
+        )
 }
 
 #[cfg(test)]
@@ -392,7 +405,7 @@ mod tests {
             // Nothing is left of the burst.
             costs.charge(owner, costs::OWN.burst);
             assert!(costs.is_free(owner));
-            let doorman = Doorman { owner, public: false };
+            let doorman = Doorman { owner, public: false, admins: None };
             open((socket, false), doorman, 1, &line, &others, &costs).await.unwrap();
             assert!(!costs.is_free(owner), "it came in for nothing");
         });

@@ -46,6 +46,7 @@ fn the_shipped_file_has_every_key_with_its_default() {
         fence: Some(PathBuf::new()),
         trace: Some(PathBuf::new()),
         trace_size: Some(cli::TRACE_SIZE),
+        admin_group: Some(crate::daemon::ADMIN_GROUP.to_owned()),
         ..Config::default()
     };
     assert_eq!(shipped, usual);

@@ -28,6 +28,7 @@ use crate::kernel::Linux;
 use crate::masks;
 use crate::own_file;
 use crate::server::Settings;
+use crate::service::passed::{self, Listener};
 
 /// What the detached manager says when it answers.
 const READY: &str = "ready\n";
@@ -277,15 +278,18 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if let Some(starter) = options.starter {
         arguments.extend(["--starter".into(), starter.to_string().into()]);
     }
+    if let Some(given) = &options.given {
+        arguments.extend(["--given".into(), given.into()]);
+    }
     for (key, value) in &options.parameters {
         arguments.extend(["--parameter".into(), format!("{key}={value}").into()]);
     }
     arguments
 }
 
-/// This process becomes the next manager, with `settings`. Returns only when that fails. Its
-/// number, its log and its place in a service stay what they are; the program may be a newer one.
-pub fn begin_anew(options: &Options, settings: Settings) -> Error {
+/// This process becomes the next manager, with `settings` and the same listener, so that no client
+/// is refused meanwhile. Returns only when that fails. Its number, its log and its place in a service stay what they are; the program may be a newer one.
+pub(super) fn begin_anew(options: &Options, settings: Settings, listener: Listener) -> Error {
     let Settings { policy, parameters, quantum, grace, level } = settings;
     let options = Options {
         policy: Some(policy),
@@ -294,13 +298,17 @@ pub fn begin_anew(options: &Options, settings: Settings) -> Error {
         grace: Some(grace),
         level: Some(level.map_or(Level::Any, Level::AtMost)),
         continues: options.trace.is_some(),
+        given: Some(options.given_on()),
         ..options.clone()
     };
     let error = match own_program() {
         Ok(path) => {
             tracing::info!(program = %path.display(), "the manager begins anew");
-            let source = Command::new(&path).arg("daemon").args(arguments(&options)).exec();
-            Error::Io { what: "cannot start", path, source }
+            let mut command = Command::new(&path);
+            command.arg("daemon").args(arguments(&options));
+            let passed = passed::pass_on(&mut command, Some(listener)).map_err(Error::from);
+            let exec = |()| Error::Io { what: "cannot start", path, source: command.exec() };
+            passed.map_or_else(|error| error, exec)
         }
         Err(error) => error,
     };

@@ -26,8 +26,9 @@ impl Server {
     pub(super) fn called(&mut self, serial: u64, call: Call, now: u64) {
         self.idle_since = now;
         match call {
-            Call::Opened { peer, pidfd, mailbox } => {
-                let connection = Connection::new(serial, Some(mailbox), peer, pidfd);
+            Call::Opened { peer, pidfd, mailbox, administers } => {
+                let mut connection = Connection::new(serial, Some(mailbox), peer, pidfd);
+                connection.administers = administers;
                 self.connections.insert(serial, connection);
             }
             // A client that was taken down earlier in this pass.

@@ -24,6 +24,8 @@ pub(super) struct Connection {
     /// Where answers go; gone when an announced program closed its end: by exec.
     pub(super) mailbox: Option<Mailbox>,
     pub(super) peer: Peer,
+    /// It was of the administrators' group when it connected.
+    pub(super) administers: bool,
     pub(super) pidfd: OwnedFd,
     /// The pidfd is waited for.
     pub(super) watched: bool,
@@ -57,6 +59,7 @@ impl Connection {
             serial,
             mailbox,
             peer,
+            administers: false,
             pidfd,
             watched: false,
             announced: false,

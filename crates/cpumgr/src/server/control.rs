@@ -13,8 +13,8 @@ use crate::guarded::Guarded;
 use crate::limits::{self, Weight};
 
 impl Server {
-    /// Does what a control message says, or says why not. The manager's user and the superuser may
-    /// control everything. Other users, which only a system's manager lets in, may control their
+    /// Does what a control message says, or says why not. The manager's user, the superuser and
+    /// administrators may control everything. Other users, which only a system's manager lets in, may control their
     /// own.
     pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
         let own = matches!(
@@ -22,7 +22,11 @@ impl Server {
             Control::Attach { .. } | Control::Detach { .. } | Control::Cancel { .. }
         );
         if !own && !self.may_administer(serial) {
-            let reason = format!("that is for user {} and the superuser", self.doorman.owner);
+            let mut reason = format!("that is for user {}, the superuser", self.doorman.owner);
+            reason.push_str(match self.doorman.admins {
+                Some(_) => ", and members of the administrators' group (admin-group)",
+                None => " and no other one",
+            });
             return self.refuse(serial, RefusedCode::NotYours, reason);
         }
         let names_a_process = matches!(
@@ -33,6 +37,8 @@ impl Server {
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
         let outcome = match control {
+            // Its answer follows when the files were read.
+            Control::Reload => return self.reload(Some(serial)),
             Control::Quantum { quantum_ns } => self.change_quantum(quantum_ns, now),
             Control::Grace { grace_ns } => self.change_grace(grace_ns),
             Control::Policy { name, settings } => {
@@ -78,7 +84,7 @@ impl Server {
         }
     }
 
-    fn change_quantum(&mut self, quantum: u64, now: u64) -> Result<(), String> {
+    pub(super) fn change_quantum(&mut self, quantum: u64, now: u64) -> Result<(), String> {
         let possible = limits::quantum();
         if !possible.contains(&quantum) {
             return Err(format!(
@@ -162,7 +168,7 @@ impl Server {
         }
     }
 
-    fn change_grace(&mut self, grace: u64) -> Result<(), String> {
+    pub(super) fn change_grace(&mut self, grace: u64) -> Result<(), String> {
         let possible = limits::grace();
         if !possible.contains(&grace) {
             return Err(format!(

@@ -7,6 +7,7 @@
 use super::Server;
 use super::bounds::SILENCE_NS;
 use super::due::Due;
+use super::service::Service;
 use crate::foreign::Foreign;
 
 impl Server {
@@ -44,6 +45,7 @@ impl Server {
         let attached = self.attached.values().map(|it| it.next_look).min();
         // Masks that are to be written wait for their time.
         let masks = self.unwritten.then_some(self.masks_rest);
-        times.into_iter().flatten().chain(attached).chain(masks).min()
+        let service = self.service.as_ref().and_then(Service::next);
+        times.into_iter().flatten().chain(attached).chain(masks).chain(service).min()
     }
 }

@@ -168,7 +168,8 @@ impl World {
         let (pid, uid) = (self.processes[player.min(PROGRAMS)].0, nix::unistd::geteuid().as_raw());
         let pidfd = end.as_fd().try_clone_to_owned().unwrap();
         let line = Line { world: self, serial, end, mailbox: receiver };
-        line.call(Call::Opened { peer: Peer { pid, uid, gid: 0 }, pidfd, mailbox });
+        let peer = Peer { pid, uid, gid: 0 };
+        line.call(Call::Opened { peer, pidfd, mailbox, administers: false });
         line
     }
 
@@ -379,11 +380,14 @@ pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
         kernel,
         level: None,
         public: false,
+        admins: None,
         domain: false,
         fences: None,
         heeds_strangers: false,
         narrow: None,
         kept: Vec::new(),
+        reload: None,
+        service: None,
     }
 }
 

@@ -76,7 +76,12 @@ mod tests {
         let pidfd = OwnedFd::from(Doorbell::new().unwrap());
         server.called(
             serial,
-            Call::Opened { peer: Peer { pid: Pid(pid), uid, gid: 0 }, pidfd, mailbox },
+            Call::Opened {
+                peer: Peer { pid: Pid(pid), uid, gid: 0 },
+                pidfd,
+                mailbox,
+                administers: false,
+            },
             0,
         );
         server.called(serial, Call::Said(what), 0);
@@ -123,9 +128,9 @@ mod tests {
     fn who_has_not_come_back_yet_keeps_its_place_when_the_next_manager_is_killed_too() {
         let dir = tempfile::tempdir().unwrap();
         let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
-        let own = process::current_pid();
+        let own = platform::process::current_pid();
         let parent = nix::unistd::getppid().as_raw();
-        let place = Waiting { pid: own.0, start: process::start_time(own).unwrap(), since: 1 };
+        let place = Waiting { pid: own.0, start: platform::process::start_time(own).unwrap(), since: 1 };
         let mut left = server.settings();
         left.waiting = vec![place.clone()];
         server.take_over(&left, platform::clock::monotonic_ns());
@@ -144,9 +149,9 @@ mod tests {
     fn a_later_process_waits_while_one_that_waited_before_may_come_back() {
         let dir = tempfile::tempdir().unwrap();
         let (mut server, mut kept) = (server(dir.path(), None), Vec::new());
-        let own = process::current_pid();
+        let own = platform::process::current_pid();
         let mut left = server.settings();
-        let start = process::start_time(own).unwrap();
+        let start = platform::process::start_time(own).unwrap();
         left.waiting = vec![Waiting { pid: own.0, start, since: 0 }];
         server.take_over(&left, 0);
         let what = ToManager::Submit { request: 1, label: String::new(), attach: true };

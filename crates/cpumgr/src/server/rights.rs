@@ -5,8 +5,8 @@ use super::Server;
 impl Server {
     /// Client `serial` may change what concerns all programs.
     pub(super) fn may_administer(&self, serial: u64) -> bool {
-        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
-        uid.is_some_and(|uid| uid == 0 || uid == self.doorman.owner)
+        let may = |uid: u32| uid == 0 || uid == self.doorman.owner;
+        self.connections.get(&serial).is_some_and(|it| may(it.peer.uid) || it.administers)
     }
 
     /// Client `serial` may see client, place or attached process `other`, and change what is its

@@ -12,6 +12,8 @@ use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::ledger::Ledger;
 use crate::reactor::Reactor;
+use crate::reload::Reload;
+use crate::service::notify::Notifier;
 use crate::trace::Trace;
 
 /// What the scheduler is started with.
@@ -38,6 +40,8 @@ pub struct Setup {
     pub level: Option<u32>,
     /// Every user's programs may come, and not only those of its own.
     pub public: bool,
+    /// The group whose members may administer.
+    pub admins: Option<u32>,
     /// Programs may pass processors to each other.
     pub domain: bool,
     /// Where programs that do not obey are fenced in.
@@ -48,6 +52,10 @@ pub struct Setup {
     pub narrow: Option<Narrow>,
     /// What else it kept of its starter, for reports.
     pub kept: Vec<String>,
+    /// Where its configuration is, to be read anew.
+    pub reload: Option<Reload>,
+    /// The service manager that wants to hear of it.
+    pub service: Option<Notifier>,
 }
 
 /// What is in force in a manager, for the one that comes next.

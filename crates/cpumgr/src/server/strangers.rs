@@ -8,11 +8,16 @@ use std::collections::BTreeMap;
 
 use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::monotonic_ns;
-use platform::load;
+use platform::{load, process};
 use policies::{AppId, Cause};
 
 use super::Server;
-use crate::foreign::{Held, Sample};
+use crate::foreign::{Foreign, Held, Sample};
+
+/// Nothing is known of strangers yet.
+pub(super) fn none_known() -> Foreign {
+    Foreign::new(u64::from(process::current_pid().0.unsigned_abs()))
+}
 
 impl Server {
     /// Looks when it is time to. What is left to others changes with the decision of this pass.

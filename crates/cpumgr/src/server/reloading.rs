@@ -1,0 +1,110 @@
+//! A configuration that was read anew (`reload`) comes into force.
+
+use arena::message::{FromManager, RefusedCode};
+use policies::{Cause, DEFAULT_POLICY};
+
+use super::strangers::none_known;
+use super::{Server, nanos};
+use crate::cli::{IdleExit, Level, Strangers, Threads};
+use crate::config::Config;
+use crate::daemon::{GRACE, QUANTUM};
+use crate::reload::Asker;
+
+impl Server {
+    /// A client (or a signal) asks for the configuration to be read anew.
+    pub(super) fn reload(&mut self, asker: Asker) {
+        let bell = self.api.bell_of_others();
+        let begun = match &mut self.reload {
+            Some(reload) => reload.ask(asker, bell),
+            None => Err("this manager has no configuration".to_owned()),
+        };
+        match begun {
+            Ok(()) => self.say_reloading(),
+            Err(what) => self.answer_reload(vec![asker], Err(what)),
+        }
+    }
+
+    /// Takes what was read, if it was.
+    pub(super) fn heed_reload(&mut self, now: u64) {
+        let api = &self.api;
+        let taken = self.reload.as_mut().and_then(|it| it.take(|| api.bell_of_others()));
+        let Some((said, askers)) = taken else { return };
+        let outcome = said.and_then(|said| self.bring_into_force(&said, now));
+        self.answer_reload(askers, outcome);
+    }
+
+    fn answer_reload(&mut self, askers: Vec<Asker>, outcome: Result<Vec<String>, String>) {
+        self.say_reloaded(outcome.as_ref().err().map(String::as_str));
+        match &outcome {
+            Ok(later) => tracing::info!(?later, "the configuration is in force"),
+            Err(what) => tracing::error!(what, "the configuration stays what it was"),
+        }
+        for serial in askers.into_iter().flatten() {
+            match outcome.clone() {
+                Ok(later) => self.say(serial, vec![FromManager::Reloaded { later }]),
+                Err(what) => self.refuse(serial, RefusedCode::NotPossible, what),
+            }
+        }
+    }
+
+    /// All of it, or nothing: what can be refused comes first. Returns what holds from the next
+    /// start on.
+    fn bring_into_force(&mut self, said: &Config, now: u64) -> Result<Vec<String>, String> {
+        self.reconfigure_policy(said)?;
+        let quantum = nanos(said.quantum.unwrap_or(QUANTUM));
+        if quantum != self.ledger.quantum() {
+            self.change_quantum(quantum, now)?;
+        }
+        let grace = nanos(said.grace.unwrap_or(GRACE));
+        if grace != self.grace {
+            self.change_grace(grace)?;
+        }
+        let level = said.mpl.and_then(Level::number);
+        if level != self.level {
+            self.change_level(level);
+        }
+        self.ledger.set_smt(said.smt.unwrap_or(Threads::Spread).smt());
+        self.heed_strangers(said.strangers.unwrap_or(Strangers::Leave) == Strangers::Leave);
+        self.idle_exit = match said.idle_exit {
+            Some(IdleExit::After(time)) => Some(nanos(time)),
+            Some(IdleExit::Never) | None => None,
+        };
+        self.idle_since = now;
+        self.cause = self.cause.or(Some(Cause::Administration));
+        self.legacy.unwritten = true;
+        Ok(self.reload.as_ref().map(|it| it.for_later(said)).unwrap_or_default())
+    }
+
+    /// The policy with exactly these parameters. The one in force keeps what it knows.
+    fn reconfigure_policy(&mut self, said: &Config) -> Result<(), String> {
+        let policy = said.make_policy()?;
+        if let Some(failure) = policy.failure() {
+            return Err(failure.to_owned());
+        }
+        let name = said.policy.as_deref().unwrap_or(DEFAULT_POLICY);
+        if name != self.ledger.policy() || self.ledger.policy_failure().is_some() {
+            self.ledger.set_policy(policy);
+            self.page.set_policy(name);
+            return Ok(());
+        }
+        let in_force = self.ledger.parameters();
+        for wanted in policy.parameters() {
+            let is_so = |it: &policies::Parameter| it.key == wanted.key && it.value == wanted.value;
+            if !in_force.iter().any(is_so) {
+                let set = self.ledger.configure(wanted.key, &wanted.value);
+                set.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn heed_strangers(&mut self, heeds: bool) {
+        // With one processor there is nothing to leave.
+        let heeds = heeds && self.cpus.len() > 1;
+        if heeds && self.foreign.is_none() {
+            self.foreign = Some(none_known());
+        } else if !heeds && self.foreign.take().is_some() {
+            self.ledger.leave_to_others(Vec::new());
+        }
+    }
+}
