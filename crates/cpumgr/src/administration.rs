@@ -1,11 +1,13 @@
 //! Changing a manager that runs: `cpumgr policy`, `set`, `mpl`, `queue`, `cancel`.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection};
 use arena::message::{Control, FromManager, Queue, QueuedStatus, RefusedCode, Status, ToManager};
+use platform::{fdpass, process};
 use policies::Registry;
 use serde::Serialize;
 
@@ -83,11 +85,21 @@ fn level_text(level: Option<u32>) -> String {
 pub fn stop(args: &SocketArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
     let before = status::of_manager(&socket)?;
+    let process = listener_of(&socket);
     change(&socket, Control::Stop { if_idle: false })?;
-    wait_until(&socket, "end", |now| match now {
-        Ok(now) => is_another(&before, now),
-        Err(error) => is_gone(error),
+    // Where a service manager holds the socket, asking there would begin the next one.
+    let has_ended = || process.as_ref().map(|it| process::has_ended(it).unwrap_or(false));
+    wait_for(&socket, "end", || {
+        has_ended().unwrap_or_else(|| match status::of_manager(&socket) {
+            Ok(now) => is_another(&before, &now),
+            Err(error) => is_gone(&error),
+        })
     })
+}
+
+/// The process that listens at a socket, where the kernel names it.
+fn listener_of(socket: &Path) -> Option<OwnedFd> {
+    process::peer_pidfd(fdpass::connect(socket, ANSWER).ok()?).ok()
 }
 
 /// `cpumgr restart`: returns when it answers again.
@@ -98,7 +110,9 @@ pub fn restart(args: &SocketArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
     let before = status::of_manager(&socket)?;
     change(&socket, Control::Restart)?;
-    wait_until(&socket, "come back", |now| now.as_ref().is_ok_and(|now| is_another(&before, now)))
+    wait_for(&socket, "come back", || {
+        status::of_manager(&socket).is_ok_and(|now| is_another(&before, &now))
+    })
 }
 
 /// It is the same process, perhaps, and began later.
@@ -111,14 +125,10 @@ fn is_gone(error: &ConnectError) -> bool {
     matches!(error, ConnectError::Unreachable { source, .. } if is_absent(*source))
 }
 
-/// Asks the manager until it is so.
-fn wait_until(
-    socket: &Path,
-    what: &str,
-    is_so: impl Fn(&Result<Status, ConnectError>) -> bool,
-) -> Result<(), Error> {
+/// Looks until it is so.
+fn wait_for(socket: &Path, what: &str, is_so: impl Fn() -> bool) -> Result<(), Error> {
     let begin = Instant::now();
-    while !is_so(&status::of_manager(socket)) {
+    while !is_so() {
         if begin.elapsed() >= PATIENCE {
             let (shown, log) = (socket.display(), beside(socket, ".log"));
             let message = format!(

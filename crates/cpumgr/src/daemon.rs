@@ -165,15 +165,16 @@ pub fn serve(
     surroundings: Surroundings,
     ready: impl FnOnce(),
 ) -> Result<Ended, Error> {
-    let is_left = options.policy.is_some()
-        && settings::left_at(&options.socket).is_some_and(|left| left.restarted);
+    let left = settings::left_at(&options.socket);
+    let is_relieved = left.as_ref().is_some_and(|left| left.programs_only);
+    let is_left = options.policy.is_some() && left.is_some_and(|left| left.restarted);
     let mut began = false;
     let outcome = serve_after(options, surroundings, is_left, || {
         began = true;
         ready();
     });
     // The one before left what is attached bound, for this one, which does not come.
-    if is_left && !began && outcome.as_ref().is_err_and(|error| error.code() != RUNNING) {
+    if (is_left || is_relieved) && !began && outcome.as_ref().is_err_and(|error| error.code() != RUNNING) {
         masks::put_back(&options.socket, &Linux);
     }
     outcome
@@ -288,8 +289,8 @@ fn serve_after(
     let grace = grace.or(of_files.grace).unwrap_or(GRACE);
     let level = match (options.level.or(environment.mpl), left_to) {
         (Some(level), _) => level.number(),
-        (None, Some(left)) => left.level,
-        (None, None) => of_files.mpl.and_then(Level::number),
+        (None, Some(left)) if !left.programs_only => left.level,
+        (None, _) => of_files.mpl.and_then(Level::number),
     };
     let usual = || of_files.make_policy().map_err(Error::Usage);
     let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;

@@ -4,8 +4,10 @@
 //! These signals end the manager, in the one way in which the socket file is removed: SIGTERM,
 //! SIGINT, SIGQUIT, SIGXCPU (its limit of processor time), and SIGHUP where the manager has a
 //! terminal, which has gone then. Without a terminal SIGHUP tells a service to read its
-//! configuration anew. Other signals do nothing if they can be caught and neither tell of a defect
-//! nor stop the process: SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGIO, those of real time...
+//! configuration anew. SIGUSR2 ends the manager for the next one, which comes at once: programs,
+//! places in the queue and what is attached are left for it (`RestartKillSignal=` of a service).
+//! Other signals do nothing if they can be caught and neither tell of a defect nor stop the
+//! process: SIGUSR1, SIGALRM, SIGPIPE, SIGIO, those of real time...
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -53,6 +55,8 @@ pub enum Event {
     Calls,
     /// A signal asks the manager to end.
     Signal,
+    /// A signal asks it to make room for the next one.
+    Relief,
     /// SIGHUP asks it to read its configuration anew.
     Hangup,
     /// The timer.
@@ -260,6 +264,7 @@ impl Reactor {
             }
             Some(Signal::SIGHUP) if self.has_terminal => Some(Event::Signal),
             Some(Signal::SIGHUP) => Some(Event::Hangup),
+            Some(Signal::SIGUSR2) => Some(Event::Relief),
             // Those of real time have no names.
             _ => None,
         }

@@ -264,6 +264,9 @@ impl Server {
         if events.contains(&Event::Signal) {
             return Ok(Some(Ended::Signal));
         }
+        if events.contains(&Event::Relief) {
+            return Ok(Some(Ended::Relieved));
+        }
         let tells_of_files = |event: &Event| *event == Event::Files;
         if (events.iter().any(tells_of_files) || self.next_beat <= now) && !self.instance.is_found()
         {
@@ -311,7 +314,9 @@ impl Server {
                 Ok(())
             }
             // A client that was taken down earlier in this batch; the timer only ends the wait.
-            Event::Client { .. } | Event::Timer | Event::Signal | Event::Files => Ok(()),
+            Event::Client { .. } | Event::Timer | Event::Files => Ok(()),
+            // They ended the pass before anything was taken.
+            Event::Signal | Event::Relief => Ok(()),
         }
     }
 
@@ -468,7 +473,7 @@ impl Server {
         self.say_over(matches!(ended, Ended::Restarts(_)));
         self.leave_settings(ended);
         // What is attached stays bound as it is: the one that begins anew finds it (`masks`).
-        if !matches!(ended, Ended::Restarts(_)) {
+        if !ended.is_succeeded() {
             self.let_all_go();
         }
         if *ended == Ended::Displaced {
@@ -491,7 +496,7 @@ impl Server {
         self.connections.clear();
         self.trace_self(trace::Event::Stop);
         let socket = self.instance.socket().to_owned();
-        if matches!(ended, Ended::Restarts(_)) {
+        if ended.is_succeeded() {
             self.instance.hand_on();
         }
         // First the file goes, then the listener: a process that finds the file finds a manager.

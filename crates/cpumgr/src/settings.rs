@@ -7,6 +7,7 @@
 //!    was a killed manager's before: no user decided to drop its settings. A kill, and the loss of
 //!    the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle manager,
 //!    but an idle end of the next manager forgets what they hand on.
+//!    SIGUSR2, by which a service is restarted, keeps programs, places and what is attached alone.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from
 //!    it, unless its own options say otherwise. A program that ran counts as running until it ends
 //!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be.
@@ -57,6 +58,9 @@ pub(crate) struct Settings {
     /// place).
     #[serde(default)]
     pub(crate) restarted: bool,
+    /// The programs count, and what it was told does not.
+    #[serde(default)]
+    pub(crate) programs_only: bool,
 }
 
 /// A process that runs.
@@ -143,6 +147,7 @@ impl Settings {
             running: Vec::new(),
             waiting: Vec::new(),
             restarted: false,
+            programs_only: false,
         }
     }
 
@@ -161,6 +166,9 @@ impl Settings {
 
     /// The policy with its parameters, as far as there is one here.
     pub(crate) fn policy(&self) -> Option<Guarded> {
+        if self.programs_only {
+            return None;
+        }
         let mut policy = match Guarded::make(|| limits::policy(&self.policy)) {
             Ok(policy) => policy,
             Err(error) => {
@@ -185,12 +193,12 @@ impl Settings {
 
     /// The quantum, where it is one.
     pub(crate) fn quantum(&self) -> Option<u64> {
-        Some(self.quantum_ns).filter(|it| limits::quantum().contains(it))
+        Some(self.quantum_ns).filter(|it| !self.programs_only && limits::quantum().contains(it))
     }
 
     /// The grace, where it is one.
     pub(crate) fn grace(&self) -> Option<u64> {
-        Some(self.grace_ns).filter(|it| limits::grace().contains(it))
+        Some(self.grace_ns).filter(|it| !self.programs_only && limits::grace().contains(it))
     }
 }
 

@@ -163,6 +163,16 @@ impl Drop for Service {
     }
 }
 
+/// A process that knows of no manager, and is gone with its test.
+struct Sleeper(Child);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.kill().expect("a child can be killed");
+        self.0.wait().expect("a child can be waited for");
+    }
+}
+
 #[test]
 fn it_says_that_it_is_ready_what_it_does_that_it_reads_anew_and_that_it_ends() {
     let mut service = Service::new(&["--cpus", "0"], None);
@@ -262,6 +272,32 @@ fn a_listener_in_the_store_outlives_a_killed_manager() {
     service.say("stop");
     service.ends();
     assert!(!service.socket().exists(), "the file was a manager's own");
+}
+
+#[test]
+fn a_restart_of_the_service_keeps_programs_and_reads_the_configuration() {
+    let mut service = Service::new(&[], None);
+    service.start(&[]);
+    service.hear_until("FDSTORE=1");
+    let mut program = Program::start(&service.socket(), 1, 1);
+    let mut other = Sleeper(Command::new("sleep").arg("1000").spawn().unwrap());
+    let pid = other.0.id().to_string();
+    let output = cpumgr().args(["attach", &pid, "--socket"]).arg(service.socket()).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    let set = ["set", "quantum", "70ms", "--socket"];
+    assert!(cpumgr().args(set).arg(service.socket()).status().unwrap().success());
+    let file = fs::metadata(service.socket()).unwrap().ino();
+    service.signal(libc::SIGUSR2);
+    service.hear_until("STOPPING=1");
+    service.ends();
+    service.start(&[]);
+    service.hear_until("READY=1");
+    let report = Report::ask(&service.socket()).unwrap();
+    assert_eq!(report.status.quantum_ns, 100_000_000, "what it was told is over");
+    assert!(report.programs.iter().any(|it| it.pid.to_string() == pid), "{}", report.table());
+    program.until("it is taken in again", |seen| seen.alive);
+    assert_eq!(fs::metadata(service.socket()).unwrap().ino(), file);
+    other.0.kill().unwrap();
 }
 
 #[test]

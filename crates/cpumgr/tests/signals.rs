@@ -87,7 +87,6 @@ fn signals_that_mean_nothing_to_a_manager_do_nothing() {
     let signals = [
         libc::SIGHUP,
         libc::SIGUSR1,
-        libc::SIGUSR2,
         libc::SIGALRM,
         libc::SIGVTALRM,
         libc::SIGPROF,

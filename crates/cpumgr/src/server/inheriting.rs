@@ -189,7 +189,7 @@ impl Server {
             Ended::Idle => !self.legacy.is_inherited,
             // The path may be another's by now.
             Ended::Displaced => return keeper.abandon(),
-            Ended::Replaced | Ended::Restarts(_) => {
+            Ended::Replaced | Ended::Restarts(_) | Ended::Relieved => {
                 keeper.keep(self.handed_on(ended));
                 false
             }
@@ -205,6 +205,8 @@ impl Server {
     /// forgets, as this one's would.
     fn handed_on(&self, ended: &Ended) -> Settings {
         let mut settings = Settings { restarted: !self.legacy.is_inherited, ..self.settings() };
+        // The configuration is read at the next one's start, and nothing stands above it.
+        settings.programs_only = *ended == Ended::Relieved;
         // A manager that replaces an idle one is the only program here, and comes again by itself.
         if *ended == Ended::Replaced {
             settings.running.clear();

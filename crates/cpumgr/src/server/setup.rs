@@ -88,6 +88,15 @@ pub enum Ended {
     /// A client said so, and it is to begin anew with these (`cpumgr restart`). What is attached
     /// stays bound as it is.
     Restarts(Box<Settings>),
+    /// A signal said that the next one comes at once. What is attached stays bound as it is.
+    Relieved,
     /// Its socket file is gone.
     Displaced,
+}
+
+impl Ended {
+    /// The next manager listens with the same socket, and takes over what is attached.
+    pub(super) fn is_succeeded(&self) -> bool {
+        matches!(self, Self::Restarts(_) | Self::Relieved)
+    }
 }
