@@ -4,6 +4,7 @@ mod artifact;
 mod bench;
 mod conformance;
 mod demo;
+mod dist;
 mod flip;
 mod graph;
 mod hwloc;
@@ -69,6 +70,10 @@ enum Task {
     Flip(flip::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
+    /// Makes a Debian package of manager and drop-in library in target/dist.
+    Deb(dist::Options),
+    /// Makes a tarball of the same in target/dist.
+    Tarball(dist::Options),
     /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them
     /// below target/real.
     Real(real::Options),
@@ -92,6 +97,14 @@ fn main() -> anyhow::Result<()> {
         Task::Reproduce(options) => reproduce::run(&workspace, &options),
         Task::Suite(options) => suite::run(&workspace, &options),
         Task::Flip(options) => flip::run(&workspace, &options).map(drop),
+        Task::Deb(options) => {
+            println!("{}", dist::deb(&workspace, &options)?.display());
+            Ok(())
+        }
+        Task::Tarball(options) => {
+            println!("{}", dist::tarball(&workspace, &options)?.display());
+            Ok(())
+        }
         Task::Shim => {
             println!("{}", shim::run(&workspace, shim::Form::Shipped)?.display());
             Ok(())
