@@ -2,7 +2,7 @@
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
 //! processors on 4 nodes; `numa` those of page migration, which need the nodes; `oracle` counts
-//! what page migration gains. Everything in it is emulated (QEMU's TCG): slow, but each processor
+//! what page migration gains; `systemd` the package and the service. Everything in it is emulated (QEMU's TCG): slow, but each processor
 //! is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
 //! nothing.
 
@@ -12,6 +12,7 @@ mod guest;
 mod needs;
 mod numa;
 mod oracle;
+mod systemd;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -76,6 +77,8 @@ pub(crate) enum Guest {
     /// The same machine under a counter of all accesses: what page migration gains, and the paper's
     /// figures.
     Oracle(oracle::Options),
+    /// A Debian with systemd: the package and the service, every check by name.
+    Systemd(systemd::Options),
 }
 
 /// What to run in it.
@@ -124,6 +127,7 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
         Guest::Smp(options) => (&options.kernel, options.require),
         Guest::Numa(options) => (&options.kernel, options.require),
         Guest::Oracle(options) => (&options.kernel, options.require),
+        Guest::Systemd(options) => (&options.kernel, options.require),
     };
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
         return skip(require, &anyhow::anyhow!("it is set up for {TARGET} only"));
@@ -145,6 +149,7 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
         Guest::Smp(options) => smp(workspace, options, &needs, &folder),
         Guest::Numa(options) => numa::run(workspace, options, &needs, &folder),
         Guest::Oracle(options) => oracle::run(workspace, options, &compiler, &needs, &folder),
+        Guest::Systemd(options) => systemd::run(workspace, options, &compiler, &needs, &folder),
     }
 }
 

@@ -1,0 +1,268 @@
+//! The package and the service in a guest with systemd: Debian, booted as any machine, with two
+//! users that have no privilege. `xtask/vm/systemd/checks.sh` has the checks.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use super::needs::Needs;
+use crate::dist;
+use crate::setup::{Compiler, Language, Workspace, find_program, install, is_root, must_succeed, shown};
+
+/// Debian's version whose C library the programs of this machine are linked with.
+const SUITE: &str = "bookworm";
+/// Further packages of it.
+const PACKAGES: &str = "systemd-sysv,libnss-systemd,procps";
+/// What is left out, for the time that a first start takes.
+const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
+const PROCESSORS: &str = "4";
+const MEMORY: &str = "1024M";
+/// The guest's disk, in MiB; a sparse file.
+const DISK: u32 = 600;
+/// Seconds that a guest may take altogether.
+const LONGEST: u32 = 900;
+/// Exit code for "all checks succeeded", and for "some failed" (`qexit.c`).
+const ALL_WELL: i32 = 85;
+const SOME_FAILED: i32 = 87;
+
+/// What to check.
+///
+/// Exit code 0: all well, or skipped for a reason that is printed; 1: something failed, or was
+/// missing with `--require`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only checks of these names (`package-installs` is needed by all others).
+    #[arg(long, value_name = "NAME")]
+    check: Vec<String>,
+    /// What `cargo build --release` and `cargo xtask shim` left, in place of a new build.
+    #[arg(long)]
+    as_built: bool,
+    /// Another kernel than Debian's cloud kernel.
+    #[arg(long, value_name = "FILE")]
+    pub(super) kernel: Option<PathBuf>,
+    /// What the machine lacks is a failure, not a reason to skip.
+    #[arg(long)]
+    pub(super) require: bool,
+}
+
+/// Runs the checks and prints each one; counts those that succeeded.
+pub(super) fn run(
+    workspace: &Workspace,
+    options: &Options,
+    compiler: &Compiler,
+    needs: &Needs,
+    folder: &Path,
+) -> anyhow::Result<u64> {
+    let root = match root(folder) {
+        Ok(root) => root,
+        Err(reason) => return super::skip(options.require, &reason),
+    };
+    let team = folder.join("team");
+    let source = workspace.root.join("xtask/vm/systemd/team.c");
+    compiler.build(Language::C, &source, &team)?;
+    let mut files: Vec<(PathBuf, &str, u32)> = Vec::new();
+    let mut version = String::new();
+    for (number, place) in [(1, "opt/cpumgr_1.deb"), (2, "opt/cpumgr_2.deb")] {
+        version = format!("{}+{number}", env!("CARGO_PKG_VERSION"));
+        let as_built = options.as_built || number > 1;
+        let made = dist::Options { as_built, version: Some(version.clone()) };
+        files.push((dist::deb(workspace, &made)?, place, 0o644));
+    }
+    let own = |name: &str| workspace.root.join("xtask/vm/systemd").join(name);
+    files.push((team, "opt/team", 0o755));
+    files.push((folder.join("qexit"), "opt/qexit", 0o755));
+    files.push((own("checks.sh"), "opt/checks.sh", 0o755));
+    files.push((own("checks.service"), "etc/systemd/system/checks.service", 0o644));
+    files.push((own("checks.target"), "etc/systemd/system/checks.target", 0o644));
+    files.push((workspace.root.join("packaging/examples/fence.conf"), "opt/fence.conf", 0o644));
+    let wanted = match options.check.is_empty() {
+        true => "all".to_owned(),
+        false => format!("package-installs {}", options.check.join(" ")),
+    };
+    let texts = [
+        ("opt/wanted", wanted),
+        ("opt/version_2", version),
+        ("etc/hostname", "guest".to_owned()),
+        ("etc/fstab", String::new()),
+        ("etc/machine-id", "uninitialized".to_owned()),
+    ];
+    let image = folder.join("systemd.ext4");
+    disk(&root, &files, &texts, &image)?;
+    let boot = Instant::now();
+    let reading = start(needs, &image, &folder.join("systemd.log"))?;
+    println!("{} checks in {:.0} s", reading.well + reading.failed.len(), boot.elapsed().as_secs_f64());
+    if !reading.failed.is_empty() {
+        bail!("failed in the guest: {}", reading.failed.join(", "));
+    }
+    Ok(reading.well as u64)
+}
+
+/// The guest's system as an archive; made once.
+fn root(folder: &Path) -> anyhow::Result<PathBuf> {
+    let archive = folder.join(format!("{SUITE}-systemd.tar"));
+    if !is_root() {
+        bail!("systemd: making a file system with owners needs the superuser");
+    }
+    for (program, package) in [("mke2fs", "e2fsprogs"), ("mmdebstrap", "mmdebstrap")] {
+        let is_there = || find_program(program).is_some() || Path::new("/sbin").join(program).exists();
+        if !is_there() && (find_program("apt-get").is_none() || install(&[package]).is_err()) {
+            bail!("systemd: {program} is needed: sudo apt-get install -y {package}");
+        }
+    }
+    if archive.is_file() {
+        return Ok(archive);
+    }
+    println!("making {}, which takes a minute", archive.display());
+    let fresh = archive.with_extension("new.tar");
+    let mut make = Command::new("mmdebstrap");
+    make.args(["-q", "--variant=minbase", &format!("--include={PACKAGES}")]);
+    for path in LEFT_OUT {
+        make.arg(format!("--dpkgopt=path-exclude={path}"));
+    }
+    make.arg(SUITE).arg(&fresh).stdin(Stdio::null());
+    must_succeed(&mut make).context("the guest's system cannot be had")?;
+    fs::rename(&fresh, &archive).context("cannot keep the guest's system")?;
+    Ok(archive)
+}
+
+/// A file system with all that at `image`.
+fn disk(
+    root: &Path,
+    files: &[(PathBuf, &str, u32)],
+    texts: &[(&str, String)],
+    image: &Path,
+) -> anyhow::Result<()> {
+    let place = tempfile::tempdir_in(image.parent().context("an image in no folder")?);
+    let place = place.context("cannot make a folder for the guest's system")?;
+    let mut unpack = Command::new("tar");
+    unpack.args(["--numeric-owner", "-xpf"]).arg(root).arg("-C").arg(place.path());
+    must_succeed(&mut unpack)?;
+    for (from, to, mode) in files {
+        let to = place.path().join(to);
+        fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+        fs::set_permissions(&to, fs::Permissions::from_mode(*mode)).context("cannot set a mode")?;
+    }
+    for (to, text) in texts {
+        fs::write(place.path().join(to), text).with_context(|| format!("cannot write {to}"))?;
+    }
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).context("cannot set a mode")?;
+    if image.exists() {
+        fs::remove_file(image).with_context(|| format!("cannot replace {}", image.display()))?;
+    }
+    let program = find_program("mke2fs").unwrap_or_else(|| PathBuf::from("/sbin/mke2fs"));
+    let mut make = Command::new(program);
+    make.args(["-q", "-t", "ext4", "-O", "^has_journal", "-d"]).arg(place.path()).arg(image);
+    must_succeed(make.arg(format!("{DISK}M")))
+}
+
+/// Boots, and shows each check as it comes.
+fn start(needs: &Needs, image: &Path, log: &Path) -> anyhow::Result<Reading> {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", &LONGEST.to_string()]).arg(&needs.emulator);
+    command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
+    command.args(["-smp", PROCESSORS, "-m", MEMORY, "-nodefaults", "-no-user-config", "-no-reboot"]);
+    command.args(["-display", "none", "-monitor", "none", "-serial", "stdio"]);
+    command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+    command.arg("-drive").arg(format!("if=none,id=d0,file={},format=raw,snapshot=on", image.display()));
+    command.args(["-device", "nvme,drive=d0,serial=r0"]).arg("-kernel").arg(&needs.kernel);
+    command.args([
+        "-append",
+        "console=ttyS0 quiet panic=-1 tsc=reliable root=/dev/nvme0n1 rootfstype=ext4 rw \
+         systemd.unit=checks.target systemd.show_status=0 systemd.firstboot=off",
+    ]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(&command)))?;
+    let output = child.stdout.take().context("no pipe from the emulator")?;
+    let mut file = fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let mut reading = Reading::default();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("cannot read what the guest prints")?;
+        let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+        writeln!(file, "{line}").with_context(|| format!("cannot write {}", log.display()))?;
+        if let Some(shown) = reading.line(&line) {
+            println!("{shown}");
+        }
+    }
+    let status = child.wait().context("cannot wait for the emulator")?;
+    let told = Some((reading.well + reading.failed.len(), reading.failed.len()));
+    match status.code() {
+        Some(ALL_WELL) if reading.result == told && reading.failed.is_empty() => Ok(reading),
+        Some(SOME_FAILED) if reading.result == told && !reading.failed.is_empty() => Ok(reading),
+        code => bail!(
+            "the guest ended with {code:?} after {} checks (124: it took more than {LONGEST} s); the whole log: {}",
+            reading.well + reading.failed.len(),
+            log.display()
+        ),
+    }
+}
+
+/// What was read of the guest's lines so far.
+#[derive(Debug, Default)]
+struct Reading {
+    well: usize,
+    failed: Vec<String>,
+    /// Checks, and how many failed, by the guest's own count.
+    result: Option<(usize, usize)>,
+    /// What follows belongs to a check that failed.
+    is_open: bool,
+}
+
+impl Reading {
+    /// Takes a line; what of it is for people.
+    fn line(&mut self, line: &str) -> Option<String> {
+        let (_, mark) = match line.split_once('@') {
+            Some(split) => split,
+            None => return self.is_open.then(|| line.to_owned()).filter(|it| it.starts_with("    ")),
+        };
+        let words: Vec<&str> = mark.splitn(4, ' ').collect();
+        match words[..] {
+            ["check", "ok", name, ref rest @ ..] => {
+                (self.well, self.is_open) = (self.well + 1, false);
+                Some(format!("{name:<24} well  {}", rest.join(" ")).trim_end().to_owned())
+            }
+            ["check", "FAILED", name, ..] => {
+                self.failed.push(name.to_owned());
+                self.is_open = true;
+                Some(format!("{name:<24} FAILED"))
+            }
+            ["RESULT", checks, failed] => {
+                let number = |text: &str, name: &str| text.strip_prefix(name)?.parse().ok();
+                self.result = number(checks, "checks=").zip(number(failed, "failed="));
+                None
+            }
+            ["up", ..] => Some(format!("guest: {}", mark.trim_start_matches("up "))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_are_counted_and_a_result_that_is_cut_off_is_none() {
+        let mut reading = Reading::default();
+        let lines = [
+            "@up 4 processors",
+            "noise",
+            "@check ok sizes 4; 2 and 2",
+            "@check FAILED hangs",
+            "    not within its time",
+            "@check ok last",
+            "@RESULT checks=3 failed=1",
+        ];
+        let shown: Vec<String> = lines.iter().filter_map(|line| reading.line(line)).collect();
+        assert_eq!(shown.len(), 5, "{shown:?}");
+        assert!(shown[1].ends_with("well  4; 2 and 2") && shown[3].ends_with("its time"));
+        assert_eq!((reading.well, reading.result), (2, Some((3, 1))));
+        assert_eq!(reading.failed, ["hangs"]);
+        reading.line("@RESULT checks=3 fai");
+        assert_eq!(reading.result, None);
+    }
+}

@@ -1,0 +1,416 @@
+#!/bin/bash
+# Checks of the package and the service in a guest with systemd, each by name. Lines that start with
+# @ are for xtask. Alice and Bob are users without any privilege; the guest has four processors.
+# A check is a function: 0 is well; what it says is shown when it fails. Those of `plants` are seen
+# failing first, each with a fault of its own.
+set -u
+export LC_ALL=C SYSTEMD_COLORS=0 SYSTEMD_PAGER=cat PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export DEBIAN_FRONTEND=noninteractive
+checks=0 failed=0
+wanted=$(cat /opt/wanted)
+
+say() { printf '%s\n' "$*"; }
+as() { local user=$1; shift; runuser -u "$user" -- "$@"; }
+manager() { systemctl show -P MainPID cpumgr.service; }
+status() { cpumgr status --json; }
+
+# Looks until a command succeeds, at most so many seconds.
+within() {
+    local end=$((SECONDS + $1)); shift
+    until "$@" > /dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || { say "not within its time: $*"; return 1; }
+        sleep 0.1
+    done
+}
+
+check() {
+    local name=$1; shift
+    case " $wanted " in *" all "* | *" $name "*) ;; *) return ;; esac
+    local text code
+    text=$("$@" 2>&1); code=$?
+    checks=$((checks + 1))
+    if [ "$code" = 0 ]; then
+        echo "@check ok $name $(tail -n 1 <<< "$text")"
+    else
+        failed=$((failed + 1))
+        echo "@check FAILED $name"
+        sed 's/^/    /' <<< "$text"
+    fi
+}
+
+# The check sees a fault: `plant` makes one, `mend` takes it away.
+fails_with() {
+    local name=$1 plant=$2 mend=$3; shift 3
+    "$plant" > /dev/null 2>&1
+    if "$@" > /dev/null 2>&1; then
+        "$mend" > /dev/null 2>&1
+        say "the planted fault is not seen"
+        return 1
+    fi
+    "$mend" > /dev/null 2>&1
+    say "seen failing"
+}
+
+# --- programs
+
+# A team of a user, under the manager; its number is in /tmp/NAME.pid.
+team() {
+    local user=$1 name=$2 seconds=$3; shift 3
+    as "$user" sh -c "echo \$\$ > /tmp/$name.pid; exec cpumgr run -- /opt/team $seconds /tmp/$name.log $*" \
+        > "/tmp/$name.out" 2>&1 &
+}
+pid() { cat "/tmp/$1.pid"; }
+size() { awk 'NF == 2 { s = $2 } END { print s }' "/tmp/$1.log"; }
+has() { [ "$(size "$1")" = "$2" ]; }
+grown() { [ "$(size "$1")" -ge "$2" ]; }
+end_all() {
+    pkill -KILL -x team
+    within 20 no_programs
+}
+no_programs() { [ "$(status | grep -o '"program_count":[0-9]*')" = '"program_count":0' ]; }
+knows() { status | grep -q "\"pid\":$(pid "$1"),"; }
+
+# Milliseconds for which a team was smaller than SIZE from time FROM on.
+shrunken() {
+    awk -v from="$2" -v size="$3" -v now="$(monotonic)" '
+        NF == 2 && $2 != "end" { t[++n] = $1; s[n] = $2 }
+        END {
+            t[n + 1] = now
+            for (i = 1; i <= n; i++) {
+                a = t[i] > from ? t[i] : from; b = t[i + 1]
+                if (b > a && s[i] < size) sum += b - a
+            }
+            print sum + 0
+        }' "/tmp/$1.log"
+}
+monotonic() { awk '{ print int($1 * 1000) }' /proc/uptime; }
+
+# --- the package
+
+installs() {
+    dpkg -i /opt/cpumgr_1.deb || return 1
+    within 20 systemctl -q is-active cpumgr.service || { systemctl status cpumgr.service; return 1; }
+    systemctl -q is-active cpumgr.socket || return 1
+    systemctl -q is-enabled cpumgr.service cpumgr.socket || return 1
+    cpumgr check-config --system
+}
+
+three_commands() {
+    # `dpkg -i cpumgr.deb` was the first one, this is the second one.
+    as alice cpumgr run -- /opt/team 1 /tmp/first.log 2> /tmp/first.err || { cat /tmp/first.err; return 1; }
+    [ ! -s /tmp/first.err ] || { cat /tmp/first.err; return 1; }
+    grep -q ' 4$' /tmp/first.log || { cat /tmp/first.log; return 1; }
+    journalctl -q --no-pager -u cpumgr -o cat | grep -q 'a program arrives .*name=team' || return 1
+    say "two commands: dpkg -i, cpumgr run"
+}
+
+# --- hardened
+
+hardened() {
+    local p; p=$(manager)
+    [ "$(stat -c %U "/proc/$p")" = cpumgr ] || { say "runs as $(stat -c %U "/proc/$p")"; return 1; }
+    field() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$p/status"; }
+    [ "$(field NoNewPrivs)" = 1 ] || { say "NoNewPrivs $(field NoNewPrivs)"; return 1; }
+    [ "$(field Seccomp)" = 2 ] || { say "Seccomp $(field Seccomp)"; return 1; }
+    # CAP_SYS_NICE is number 23.
+    [ "$(field CapEff)" = 0000000000800000 ] || { say "CapEff $(field CapEff)"; return 1; }
+    [ "$(field CapBnd)" = 0000000000800000 ] || { say "CapBnd $(field CapBnd)"; return 1; }
+    local exposure; exposure=$(systemd-analyze security --threshold=25 cpumgr.service | tail -n 1)
+    grep -q 'exposure level' <<< "$exposure" || return 1
+    systemd-analyze security --threshold=25 cpumgr.service > /dev/null || { say "$exposure"; return 1; }
+    grep -q . "/proc/$p/cgroup" && say "exposure ${exposure##*: }"
+}
+loosen() {
+    mkdir -p /run/systemd/system/cpumgr.service.d
+    printf '[Service]\nNoNewPrivileges=no\nCapabilityBoundingSet=~\nSystemCallFilter=\n' \
+        > /run/systemd/system/cpumgr.service.d/plant.conf
+    systemctl daemon-reload; systemctl restart cpumgr.service
+}
+tighten() {
+    rm -rf /run/systemd/system/cpumgr.service.d
+    systemctl daemon-reload; systemctl restart cpumgr.service
+}
+
+# --- sizes
+
+sizes() {
+    team alice a1 300
+    within 20 has a1 4 || return 1
+    team bob b1 300
+    within 20 has b1 2 || return 1
+    within 20 has a1 2 || return 1
+    # Users share first: Alice's second program takes of hers.
+    team alice a2 300
+    within 20 has a2 1 && within 20 has a1 1 && within 20 has b1 2 || { status; return 1; }
+    pkill -KILL -u bob -x team
+    within 20 has a1 2 && within 20 has a2 2 || { status; return 1; }
+    end_all
+    say "4; 2 and 2; 1, 1 and 2; 2 and 2"
+}
+administers() {
+    local before; before=$(cpumgr policy | grep '^\*')
+    as bob cpumgr set quantum 50ms && { say "Bob changed the quantum"; return 1; }
+    as bob cpumgr reload && { say "Bob reloaded"; return 1; }
+    usermod -aG cpumgr alice || return 1
+    as alice cpumgr set quantum 50ms || return 1
+    [ "$(cpumgr set quantum)" = 50ms ] || return 1
+    gpasswd -q -d alice cpumgr > /dev/null
+    as alice cpumgr set quantum 70ms && { say "Alice is no member any more"; return 1; }
+    [ "$(cpumgr policy | grep '^\*')" = "$before" ]
+}
+reloads() {
+    cpumgr set quantum 60ms || return 1
+    printf 'quantum = "40ms"\n' > /etc/cpumgr/cpumgr.toml
+    systemctl reload cpumgr.service || return 1
+    [ "$(cpumgr set quantum)" = 40ms ] || { cpumgr set; return 1; }
+    printf 'quantum = "30ms"\ncolour = 1\n' > /etc/cpumgr/cpumgr.toml
+    systemctl reload cpumgr.service && { say "a mistake was not told"; return 1; }
+    [ "$(cpumgr set quantum)" = 40ms ] || { cpumgr set; return 1; }
+    journalctl -q --no-pager -u cpumgr -o cat | grep -q 'cpumgr.toml:2: .*colour' || return 1
+    within 10 systemctl -q is-active cpumgr.service || return 1
+    printf 'quantum = "40ms"\n' > /etc/cpumgr/cpumgr.toml
+    systemctl reload cpumgr.service
+}
+
+# --- one user and the other's
+
+signals() {
+    team alice a1 300
+    within 20 grown a1 1 || return 1
+    as bob kill -0 "$(manager)" && { say "Bob may signal the manager"; return 1; }
+    as bob kill -0 "$(pid a1)" && { say "Bob may signal Alice's program"; return 1; }
+    local verb
+    for verb in "detach $(pid a1)" "attach $(pid a1)" "set weight $(pid a1) 0.01" stop restart; do
+        # shellcheck disable=SC2086
+        as bob cpumgr $verb && { say "Bob: $verb"; return 1; }
+    done
+    kill -0 "$(pid a1)" && kill -0 "$(manager)"
+    end_all
+}
+reads() {
+    team alice a1 300
+    within 20 grown a1 1 || return 1
+    status | grep -q '"name":"team"' || { say "root does not see it"; return 1; }
+    as bob cpumgr status --json > /tmp/bob.json || return 1
+    grep -q '"name":"team"\|"pid":'"$(pid a1)" /tmp/bob.json && { cat /tmp/bob.json; return 1; }
+    local file
+    for file in /run/cpumgr/app.sock.*; do
+        as bob cat "$file" > /dev/null 2>&1 && { say "Bob reads $file"; return 1; }
+    done
+    as bob ls "/proc/$(pid a1)/fd" "/proc/$(manager)/fd" && { say "Bob sees descriptors"; return 1; }
+    end_all
+}
+open_files() { chmod 644 /run/cpumgr/app.sock.settings; }
+close_files() { chmod 600 /run/cpumgr/app.sock.settings; end_all; }
+
+starves() {
+    team alice a1 300
+    within 20 has a1 4 || return 1
+    local i
+    for i in 1 2 3 4 5 6; do team bob "b$i" 300; done
+    within 40 knows b6 || return 1
+    within 20 has a1 2 || { status; return 1; }
+    # Connections that say nothing, all that Bob gets.
+    as bob sh -c 'for i in $(seq 20); do cpumgr status > /dev/null 2>&1 & done; wait'
+    has a1 2 || { say "Alice has $(size a1)"; return 1; }
+    as alice timeout 20 cpumgr status > /dev/null || { say "Alice is not answered"; return 1; }
+    end_all
+    say "Alice keeps 2 of 4 beside 6 of Bob's"
+}
+spoofs() {
+    local deed
+    for deed in 'mv /run/cpumgr/app.sock /run/cpumgr/x' 'rm -f /run/cpumgr/app.sock' \
+        'ln -sf /tmp/x /run/cpumgr/app.sock' 'touch /run/cpumgr/x' 'mv /run/cpumgr /run/x'; do
+        as bob sh -c "$deed" 2> /dev/null && [ "$deed" != 'rm -f /run/cpumgr/app.sock' ] && {
+            say "Bob: $deed"; return 1
+        }
+    done
+    [ -S /run/cpumgr/app.sock ] || { say "the socket is gone"; return 1; }
+    # What stands where Alice's own manager would be.
+    as bob mkdir -m 777 /tmp/cpumgr-1000 && as bob touch /tmp/cpumgr-1000/app.sock || return 1
+    team alice a1 300
+    within 20 has a1 4 && knows a1 || { cat /tmp/a1.out; return 1; }
+    # A program of Bob's with the name of Alice's is Bob's.
+    team bob b1 300
+    within 20 has b1 2 && within 20 has a1 2 || return 1
+    as bob cpumgr daemon --system > /tmp/second.out 2>&1 && { say "Bob has a manager there"; return 1; }
+    rm -rf /tmp/cpumgr-1000
+    end_all
+}
+open_directory() { chmod 777 /run/cpumgr; }
+close_directory() {
+    chmod 755 /run/cpumgr; rm -f /run/cpumgr/x; rm -rf /tmp/cpumgr-1000
+    systemctl restart cpumgr.socket cpumgr.service; end_all
+}
+
+# --- restarts
+
+two_teams() {
+    team alice a1 300
+    team bob b1 300
+    within 30 has a1 2 && within 30 has b1 2 || { status; return 1; }
+    within 10 knows a1 && within 10 knows b1
+}
+adopted() { [ "$(manager)" != "$1" ] && [ "$(manager)" != 0 ] && knows a1 && knows b1; }
+after_restart() {
+    local old=$1 from=$2
+    within 30 adopted "$old" || { journalctl -q --no-pager -u cpumgr -n 30; return 1; }
+    local back; back=$(($(monotonic) - from))
+    within 20 has a1 2 && within 20 has b1 2 || { status; return 1; }
+    sleep 2
+    kill -0 "$(pid a1)" && kill -0 "$(pid b1)" || { say "a program is lost"; return 1; }
+    local a b; a=$(shrunken a1 "$from" 2); b=$(shrunken b1 "$from" 2)
+    end_all
+    [ "$a" -lt 100 ] && [ "$b" -lt 100 ] || { say "shrunken for $a and $b ms"; return 1; }
+    say "shrunken for $a and $b ms, both known again after $back ms, none lost"
+}
+killed() {
+    two_teams || return 1
+    local old from; old=$(manager); from=$(monotonic)
+    kill -9 "$old"
+    after_restart "$old" "$from"
+}
+restarted() {
+    two_teams || return 1
+    local old from; old=$(manager); from=$(monotonic)
+    systemctl restart cpumgr.service || return 1
+    after_restart "$old" "$from"
+}
+hangs() {
+    local old; old=$(manager)
+    kill -STOP "$old"
+    within 60 moved_on "$old" || { systemctl status cpumgr.service; return 1; }
+    journalctl -q --no-pager -u cpumgr -o cat | grep -qi watchdog
+}
+moved_on() { [ "$(manager)" != "$1" ] && [ "$(manager)" != 0 ] && systemctl -q is-active cpumgr.service; }
+
+activates() {
+    systemctl stop cpumgr.service || return 1
+    [ "$(manager)" = 0 ] || return 1
+    [ -S /run/cpumgr/app.sock ] || { say "the socket has gone with the service"; return 1; }
+    # The first program wakes the manager.
+    as alice cpumgr run -- /opt/team 1 /tmp/act.log || return 1
+    systemctl -q is-active cpumgr.service || return 1
+    grep -q ' 4$' /tmp/act.log
+}
+journal() {
+    team alice a1 300
+    within 20 grown a1 1 || return 1
+    local p; p=$(pid a1)
+    within 10 journal_has "$p" || { journalctl -q --no-pager -u cpumgr -n 20 -o verbose; return 1; }
+    end_all
+    say "CPUMGR_PID=$p found"
+}
+journal_has() { journalctl -q --no-pager "CPUMGR_PID=$1" -o cat | grep -q 'a program arrives'; }
+
+# --- attached
+
+masks() {
+    as alice taskset -c 0-2 sleep 300 & local child=$!
+    within 10 pgrep -u alice -x sleep || return 1
+    local p; p=$(pgrep -u alice -x sleep)
+    as alice cpumgr attach "$p" || return 1
+    team bob b1 300
+    within 20 bound "$p" || { say "not bound: $(mask "$p")"; return 1; }
+    "$@" || return 1
+    within 20 unbound "$p" || { say "the mask is $(mask "$p")"; return 1; }
+    kill "$p"; end_all
+}
+mask() { awk '$1 == "Cpus_allowed_list:" { print $2 }' "/proc/$1/status"; }
+bound() { [ "$(mask "$1")" != 0-2 ]; }
+unbound() { [ "$(mask "$1")" = 0-2 ]; }
+stops() { systemctl stop cpumgr.service; }
+starts() { systemctl start cpumgr.service; }
+crashes_for_good() {
+    # No restart comes: the next start puts the masks back, and stopping it leaves them so.
+    kill -9 "$(manager)"; within 20 systemctl -q is-active cpumgr.service; systemctl stop cpumgr.service
+}
+
+# --- fences
+
+fenced() {
+    mkdir -p /etc/systemd/system/cpumgr.service.d
+    cp /usr/share/doc/cpumgr/examples/fence.conf /etc/systemd/system/cpumgr.service.d/ \
+        || cp /opt/fence.conf /etc/systemd/system/cpumgr.service.d/
+    systemctl daemon-reload; systemctl restart cpumgr.service || return 1
+    within 10 systemctl -q is-active cpumgr.service || { journalctl -q --no-pager -u cpumgr -n 20; return 1; }
+    systemd-analyze security --threshold=25 cpumgr.service > /dev/null || return 1
+    team alice d1 300 defy
+    within 30 has d1 4 || return 1
+    team bob b1 300
+    within 20 has b1 2 || return 1
+    within 30 is_fenced d1 || { journalctl -q --no-pager -u cpumgr -n 20; cat "/proc/$(pid d1)/cgroup"; return 1; }
+    local group cpus task
+    group=/sys/fs/cgroup$(cut -d: -f3 "/proc/$(pid d1)/cgroup")
+    cpus=$(cat "$group/cpuset.cpus.effective")
+    for task in "/proc/$(pid d1)"/task/*; do
+        mask=$(awk '$1 == "Cpus_allowed_list:" { print $2 }' "$task/status")
+        [ "$mask" != 0-3 ] || { say "$task runs on $mask"; return 1; }
+    done
+    [ "$cpus" != 0-3 ] || { say "the fence is $cpus"; return 1; }
+    # The manager's end opens it, and the program lives on.
+    systemctl stop cpumgr.service
+    kill -0 "$(pid d1)" || { say "the program is dead"; return 1; }
+    is_fenced d1 && { say "still fenced in"; return 1; }
+    rm -r /etc/systemd/system/cpumgr.service.d
+    systemctl daemon-reload; systemctl start cpumgr.service; end_all
+    say "fenced into $cpus"
+}
+is_fenced() { grep -q '/cpumgr/nanos-program-' "/proc/$(pid "$1")/cgroup"; }
+
+# --- the package's end
+
+upgrades() {
+    two_teams || return 1
+    local old from; old=$(manager); from=$(monotonic)
+    dpkg --force-confold -i /opt/cpumgr_2.deb || return 1
+    [ "$(dpkg-query -f '${Version}' -W cpumgr)" = "$(cat /opt/version_2)" ] || return 1
+    [ "$(cat /etc/cpumgr/cpumgr.toml)" = 'quantum = "40ms"' ] || { say "the conffile is another one"; return 1; }
+    after_restart "$old" "$from" || return 1
+    [ "$(cpumgr set quantum)" = 40ms ]
+}
+removes() {
+    team alice a1 300
+    within 20 has a1 4 || return 1
+    dpkg -r cpumgr || return 1
+    systemctl -q is-active cpumgr.service cpumgr.socket && { say "it runs"; return 1; }
+    [ ! -e /usr/bin/cpumgr ] && [ ! -S /run/cpumgr/app.sock ] && [ -e /etc/cpumgr/cpumgr.toml ] || return 1
+    kill -0 "$(pid a1)" || { say "the program is dead"; return 1; }
+    dpkg -P cpumgr || return 1
+    [ ! -e /etc/cpumgr ] && [ ! -e /run/cpumgr ] || { ls -l /etc/cpumgr /run/cpumgr; return 1; }
+    systemctl daemon-reload
+    systemctl cat cpumgr.service > /dev/null 2>&1 && { say "the unit is there"; return 1; }
+    pkill -KILL -x team; true
+}
+
+cd /
+useradd -m -u 1000 alice; useradd -m -u 1001 bob
+echo "@up $(nproc) processors, $(uname -r), systemd $(systemctl --version | awk 'NR == 1 { print $2 }'), $(stat -fc %T /sys/fs/cgroup)"
+check package-installs installs
+check three-commands three_commands
+check hardened hardened
+check hardened-is-seen fails_with hardened loosen tighten hardened
+check sizes-follow sizes
+check group-administers administers
+check reload reloads
+check no-signals signals
+check no-reading reads
+check no-reading-is-seen fails_with reads open_files close_files reads
+check no-starving starves
+check no-spoofing spoofs
+check no-spoofing-is-seen fails_with spoofs open_directory close_directory spoofs
+check kill-adopts killed
+check restart-adopts restarted
+check watchdog hangs
+check socket-activates activates
+check journal-fields journal
+check stop-restores-masks masks stops
+starts
+check crash-restores-masks masks crashes_for_good
+starts
+check fence-v2 fenced
+check upgrade-adopts upgrades
+check remove-and-purge removes
+echo "@RESULT checks=$checks failed=$failed"
+sync
+if [ "$failed" = 0 ]; then /opt/qexit 42; else /opt/qexit 43; fi
