@@ -6,22 +6,30 @@ use crate::simulate;
 
 mod daemon;
 mod exit_codes;
+mod jobserver;
 mod manager;
+mod papers;
 mod process;
 mod run;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod value;
+mod views;
 
 pub use daemon::{CheckConfigArgs, DaemonArgs, Strangers, TRACE_SIZE, Threads};
 use exit_codes::EXIT_CODES;
+pub use jobserver::{JobserverArgs, Style};
 pub use manager::{CancelArgs, SocketArgs, StatusArgs};
+pub use papers::{CompletionsArgs, ManArgs};
 pub use process::{NumaArgs, PidArgs};
 pub use run::{Placement, Preload, RunArgs};
-pub use settings::{MplArgs, PolicyArgs, SetArgs, Setting};
-pub use value::{IdleExit, Level};
-pub(crate) use value::{cpus, grace, idle_exit, level, policy, quantum, size};
+pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
+pub use trace::{TraceArgs, TraceCommand};
+pub use value::{IdleExit, Level, Listen};
+pub(crate) use value::{cpus, grace, idle_exit, level, listen, policy, quantum, size};
+pub use views::{CpusArgs, DoctorArgs, ShowArgs};
 
 /// Shares the processors of a machine among parallel programs.
 #[derive(Debug, Parser)]
@@ -42,6 +50,12 @@ pub enum Command {
     Run(RunArgs),
     /// Shows what each program asks for and what it has.
     Status(StatusArgs),
+    /// Lists the programs, a line each.
+    List(StatusArgs),
+    /// Shows all that is known of one program.
+    Show(ShowArgs),
+    /// Shows which program, and which of its threads, each processor has.
+    Cpus(CpusArgs),
     /// Shows the policies, or makes another one decide from now on, or changes its parameters.
     Policy(PolicyArgs),
     /// Changes a number of the running manager.
@@ -52,12 +66,19 @@ pub enum Command {
     Detach(PidArgs),
     /// Says how many programs may run at once: a number or `any`.
     Mpl(MplArgs),
+    /// Runs make, ninja or cargo with as many job tokens as it is granted processors.
+    Jobserver(JobserverArgs),
     /// Waits until one more program may run, then runs it as `run` does.
     Submit(RunArgs),
     /// Shows the programs that wait to be started.
     Queue(StatusArgs),
     /// Takes one out of the queue.
     Cancel(CancelArgs),
+    /// Lets programs leave processors, and gives them no more of these; a killed manager's successor
+    /// knows of it.
+    Drain(DrainArgs),
+    /// Gives drained processors back to programs.
+    Undrain(DrainArgs),
     /// Ends the manager; programs go on without one.
     Stop(SocketArgs),
     /// Lets the manager begin anew with what is in force now; programs go on, and are taken in
@@ -65,8 +86,19 @@ pub enum Command {
     Restart(SocketArgs),
     /// Says whether the configuration can be used, and which files it consists of.
     CheckConfig(CheckConfigArgs),
+    /// Begins and ends a trace of which program has which processors, and converts one.
+    Trace(TraceArgs),
+    /// Shows what the manager counted and timed, in the text format of Prometheus.
+    Metrics(StatusArgs),
+    /// Says what this machine lets a manager do, and what to do about the rest; of a process or a
+    /// program, which of its pools of threads follow its processors.
+    Doctor(DoctorArgs),
     /// Shows on which memory nodes the pages of a process are, and its remote traffic.
     Numa(NumaArgs),
+    /// Writes what a shell needs to complete commands: source it, or put it where the shell looks.
+    Completions(CompletionsArgs),
+    /// Writes manual pages.
+    Man(ManArgs),
     /// Runs a workload file in the simulator of the policies.
     Simulate(simulate::SimulateArgs),
 }

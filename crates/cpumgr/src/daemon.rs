@@ -11,7 +11,7 @@ use platform::clock::monotonic_ns;
 use policies::Value;
 
 use crate::api::MAX_WAITING;
-use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, TRACE_SIZE, Threads};
+use crate::cli::{DaemonArgs, IdleExit, Level, Listen, Strangers, TRACE_SIZE, Threads};
 use crate::config::{Config, Sources};
 use crate::error::{Error, RUNNING};
 use crate::fence::Fences;
@@ -83,6 +83,8 @@ pub struct Options {
     pub fence: Option<PathBuf>,
     /// What happens to processors on which others run.
     pub strangers: Option<Strangers>,
+    /// Where it listens for browsers and Prometheus.
+    pub listen: Option<Listen>,
     /// The configuration file in place of the usual ones.
     pub config: Option<PathBuf>,
 }
@@ -115,6 +117,7 @@ impl Options {
             domain: args.domain,
             fence: args.fence.as_deref().map(absolute).transpose()?,
             strangers: args.strangers,
+            listen: args.listen,
             config: match config.as_deref() {
                 Some(path) if path != Path::new("none") => Some(absolute(path)?),
                 other => other.map(Path::to_owned),

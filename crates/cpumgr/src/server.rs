@@ -51,18 +51,21 @@ mod control;
 mod deadlines;
 mod domain;
 mod doorbell;
+mod draining;
 mod due;
 #[cfg(test)]
 mod failing;
 mod fencing;
 mod inheriting;
 mod looks;
+mod measuring;
 #[cfg(test)]
 mod model;
 mod places;
 mod program;
 mod publishing;
 mod queue;
+mod recording;
 mod report;
 mod rights;
 mod seam;
@@ -143,6 +146,8 @@ pub struct Server {
     doorman: Doorman,
     narrow: Option<Narrow>,
     kept: Vec<String>,
+    /// What it counts and times of itself.
+    measuring: measuring::Measuring,
     /// It was told to end, after this pass.
     over: Option<Ended>,
     /// Held to the end: removes the socket file.
@@ -223,6 +228,7 @@ impl Server {
             started: now,
             narrow: setup.narrow,
             kept: setup.kept,
+            measuring: measuring::Measuring::default(),
             over: None,
             instance: setup.instance,
         })
@@ -260,6 +266,7 @@ impl Server {
         {
             return Ok(Some(Ended::Displaced));
         }
+        self.measuring.pass_begins(now);
         self.stirred = events.iter().any(|event| *event != Event::Timer && *event != Event::Files);
         // Before the books change: what was passed was passed under those that are in force.
         self.settle_domain(now);
@@ -278,6 +285,7 @@ impl Server {
         if self.stirred {
             self.note_due();
         }
+        self.measuring.pass_ends();
         Ok(self.over.take())
     }
 
@@ -410,6 +418,7 @@ impl Server {
             if self.ledger.leave(AppId(serial)) && !seam::has(Fault::LateDecision) {
                 self.cause = Some(Cause::Exit);
             }
+            self.measuring.so_far.exits += 1;
             tracing::info!(pid = connection.peer.pid.0, name = %program.name, "a program left");
             if let Some(trace) = &mut self.trace {
                 trace.write(program.line(

@@ -9,7 +9,8 @@ use policies::Smt;
 
 use super::exit_codes::EXIT_CODES;
 use super::value::{
-    IdleExit, Level, cpus, grace, idle_exit, level, parameter, policy, quantum, size,
+    IdleExit, Level, Listen, cpus, grace, idle_exit, level, listen, parameter, policy, quantum,
+    size,
 };
 
 /// The bound of a trace's file unless something else is said.
@@ -77,6 +78,11 @@ pub struct DaemonArgs {
     /// least 64K [default: 64M].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub trace_size: Option<u64>,
+    /// Answers browsers and Prometheus at this address: 127.0.0.1:9477, or a port alone for that
+    /// address, or `off`. Readers see the names of all programs, and change nothing.
+    /// [default: off]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
+    pub listen: Option<Listen>,
     /// This file in place of all usual ones, or `none`
     /// [default: CPUMGR_CONFIG, else the files that `cpumgr check-config` names].
     #[arg(long, value_name = "FILE")]
@@ -110,6 +116,9 @@ pub struct CheckConfigArgs {
     /// Those of a manager of the whole machine, without the user's own.
     #[arg(long, conflicts_with = "file")]
     pub system: bool,
+    /// As one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// In which order the hardware threads of a core are filled.

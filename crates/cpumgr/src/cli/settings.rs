@@ -1,12 +1,13 @@
-//! What changes a manager that runs: `policy`, `set`, `mpl`.
+//! What changes a manager that runs: `policy`, `set`, `mpl`, `drain`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use platform::affinity::CpuSet;
 
 use super::exit_codes::EXIT_CODES;
-use super::value::{Level, grace, level, quantum, weight};
+use super::value::{Level, cpus, grace, level, quantum, weight};
 use crate::limits::Weight;
 
 /// What `mpl` can be told.
@@ -19,6 +20,9 @@ pub struct MplArgs {
     /// Their number; 0 starts nothing more. Without it: shows the one in force.
     #[arg(value_name = "N | any", value_parser = level)]
     pub level: Option<Level>,
+    /// Shows it as one JSON object.
+    #[arg(long, conflicts_with = "level")]
+    pub json: bool,
 }
 
 /// What `policy` can be told.
@@ -39,7 +43,7 @@ pub struct PolicyArgs {
 
 /// What `set` can be told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = false)]
 pub struct SetArgs {
     /// The manager's socket [default: as for run].
     #[arg(long, value_name = "PATH", global = true)]
@@ -47,6 +51,9 @@ pub struct SetArgs {
     /// What to change; without it: shows what is in force.
     #[command(subcommand)]
     pub what: Option<Setting>,
+    /// Shows all as one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What can be set.
@@ -74,4 +81,16 @@ pub enum Setting {
         #[arg(value_parser = weight)]
         weight: Option<Weight>,
     },
+}
+
+/// What `drain` and `undrain` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct DrainArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The processors, as taskset writes them: 0-3,8 or 0-31:2.
+    #[arg(value_name = "LIST", value_parser = cpus)]
+    pub list: CpuSet,
 }

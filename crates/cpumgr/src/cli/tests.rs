@@ -62,3 +62,15 @@ fn a_programs_options_are_its_own() {
     assert_eq!(run.command, ["prog", "--help"]);
     assert!(Cli::try_parse_from(["cpumgr", "run"]).is_err());
 }
+
+#[test]
+fn processors_are_listed_as_taskset_does() {
+    for (text, read) in
+        [("0,5-7", "0,5-7"), ("0-8:4,1", "0-1,4,8"), ("0-7:2/4", "0-1,4-5"), (" 3 , 2 ", "2-3")]
+    {
+        assert_eq!(value::cpus(text).unwrap().to_string(), read, "{text}");
+    }
+    for bad in ["0-31:0", "0-31:x", "3:2", "1-", "a", "7-3"] {
+        assert!(value::cpus(bad).is_err(), "{bad}");
+    }
+}

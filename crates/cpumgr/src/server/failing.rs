@@ -61,6 +61,7 @@ impl Scene {
             max_processors: 3,
             request: 3,
             fixed_team: false,
+            broker: false,
             library: String::new(),
             held: None,
             within: None,

@@ -267,6 +267,7 @@ mod tests {
             max_processors: 1,
             request: 1,
             fixed_team: false,
+            broker: false,
             library: String::new(),
             held: None,
             within: None,
