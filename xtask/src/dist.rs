@@ -75,7 +75,8 @@ pub(crate) fn tarball(workspace: &Workspace, options: &Options) -> anyhow::Resul
 /// Where both are put.
 fn folder(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let folder = workspace.target.join("dist");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
 }
 

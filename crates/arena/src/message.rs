@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 mod control;
+mod measures;
 mod packet;
 mod queue;
 mod refusal;
@@ -14,6 +15,7 @@ mod registration;
 mod status;
 
 pub use control::Control;
+pub use measures::{BUCKETS, Histogram, Measures};
 pub use packet::{MessageError, decode, encode};
 pub use queue::{Queue, QueuedStatus, WAITING_PER_PACKET};
 pub use refusal::{Refused, RefusedCode};
@@ -55,6 +57,8 @@ pub enum ToManager {
     },
     /// "Which processes wait to be started?"
     Queue,
+    /// "What did you count and time?"
+    Measures,
     /// "This process, which is registered, wants to be one of the domain" (`domain`).
     Join,
 }
@@ -100,6 +104,8 @@ pub enum FromManager {
     /// The head of a report on the queue; [`FromManager::Waiting`] packets follow until all are
     /// named.
     Queue(Queue),
+    /// The answer to a [`ToManager::Measures`].
+    Measures(Box<Measures>),
     /// A part of a report on the queue.
     Waiting {
         /// In the order in which they start.

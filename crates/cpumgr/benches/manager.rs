@@ -214,6 +214,7 @@ fn read(cpus: &str) {
         max_processors: 2,
         request: 2,
         fixed_team: false,
+        broker: false,
         library: "bench".into(),
         within: None,
     };

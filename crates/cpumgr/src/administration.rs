@@ -12,14 +12,14 @@ use policies::Registry;
 use serde::Serialize;
 
 use crate::cli::{
-    CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs,
+    CancelArgs, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs,
 };
 use crate::error::{Error, FAILED, is_absent};
 use crate::escape::printable;
 use crate::instance::beside;
 use crate::output::print;
 use crate::status::Report;
-use crate::{duration, limits, socket, status};
+use crate::{duration, json, limits, socket, status};
 
 mod reload;
 
@@ -43,6 +43,9 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
         Some(Setting::Grace { time: Some(time) }) => Control::Grace { grace_ns: ns(time) },
         Some(Setting::Weight { pid, weight: Some(weight) }) => {
             Control::Weight { pid, thousandths: weight.thousandths() }
+        }
+        None if args.json => {
+            return print(&json::line("set", &InForce::of(&status::of_manager(&socket)?))?);
         }
         shown => return print(&in_force(&socket, shown)?),
     };
@@ -187,10 +190,65 @@ pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
 /// When there is no manager.
 pub fn level(args: &MplArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
+    if args.json {
+        let level = status::of_manager(&socket)?.level;
+        return print(&json::line("mpl", &LevelInForce { level })?);
+    }
     let Some(level) = args.level else {
         return print(&format!("{}\n", level_text(status::of_manager(&socket)?.level)));
     };
     Ok(change(&socket, Control::Level { level: level.number() })?)
+}
+
+/// What `cpumgr set --json` shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InForce {
+    /// How often programs that share processors take turns.
+    pub quantum_ns: u64,
+    /// The time between asking for a processor and squeezing.
+    pub grace_ns: u64,
+    /// How many programs may run at once; `null`: any number.
+    pub mpl: Option<u32>,
+    /// Which policy decides.
+    pub policy: String,
+    /// Its parameters, as people write them.
+    pub parameters: BTreeMap<String, String>,
+    /// The drained processors, as a kernel list.
+    pub drained: String,
+}
+
+impl InForce {
+    /// Of what a manager says of itself.
+    pub(crate) fn of(status: &Status) -> Self {
+        Self {
+            quantum_ns: status.quantum_ns,
+            grace_ns: status.grace_ns,
+            mpl: status.level,
+            policy: status.policy.clone(),
+            parameters: status.parameters.clone(),
+            drained: status.drained.clone(),
+        }
+    }
+}
+
+/// What `cpumgr mpl --json` shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelInForce {
+    /// How many programs may run at once; `null`: any number.
+    pub level: Option<u32>,
+}
+
+/// `cpumgr drain` and `undrain`.
+///
+/// # Errors
+/// When there is no manager, it does not manage these, or none would be left.
+pub fn drain(args: &DrainArgs, drains: bool) -> Result<(), Error> {
+    let processors = args.list.to_string();
+    let control = match drains {
+        true => Control::Drain { processors },
+        false => Control::Undrain { processors },
+    };
+    Ok(change(&socket::to_ask(args.socket.as_deref())?, control)?)
 }
 
 /// `cpumgr attach`.
@@ -288,7 +346,7 @@ pub(crate) fn place_text(place: &QueuedStatus) -> String {
 pub fn queue(args: &StatusArgs) -> Result<(), Error> {
     let report = QueueReport::ask(&socket::to_ask(args.socket.as_deref())?)?;
     let text = if args.json {
-        serde_json::to_string(&report).map_err(|error| Error::Usage(error.to_string()))? + "\n"
+        json::line("queue", &report)?
     } else {
         report.table().lines().map(|line| printable(line) + "\n").collect()
     };
@@ -316,16 +374,12 @@ pub fn change(socket: &Path, control: Control) -> Result<(), ConnectError> {
 fn show(socket: &Path, json: bool) -> Result<(), Error> {
     let status = status::of_manager(socket)?;
     let listing = Listing::new(limits::policies(), &status.policy, &status.parameters);
-    print(&if json {
-        serde_json::to_string(&listing).map_err(|error| Error::Usage(error.to_string()))? + "\n"
-    } else {
-        listing.text()
-    })
+    print(&if json { json::line("policy", &listing)? } else { listing.text() })
 }
 
 /// What `cpumgr policy` shows.
 #[derive(Debug, Serialize)]
-struct Listing<'a> {
+pub(crate) struct Listing<'a> {
     /// Which one decides.
     in_force: &'a str,
     policies: Vec<Listed>,
@@ -358,7 +412,11 @@ struct Known {
 }
 
 impl<'a> Listing<'a> {
-    fn new(registry: &Registry, in_force: &'a str, values: &BTreeMap<String, String>) -> Self {
+    pub(crate) fn new(
+        registry: &Registry,
+        in_force: &'a str,
+        values: &BTreeMap<String, String>,
+    ) -> Self {
         let policy = |name: &str| {
             let here = |key: &str| values.get(key).filter(|_| name == in_force).cloned();
             let known = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();

@@ -1,9 +1,12 @@
 //! What each command does.
 
 use std::io;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use crate::cli::{CheckConfigArgs, Command, DaemonArgs, StatusArgs};
+use serde::Serialize;
+
+use crate::cli::{CheckConfigArgs, Command, DaemonArgs, Listen, StatusArgs};
 use crate::config::{Config, Sources};
 use crate::daemon::{self, Options, Surroundings, background};
 use crate::error::{Error, FAILED};
@@ -13,7 +16,11 @@ use crate::run::{Start, run as start};
 use crate::service::notify::Notifier;
 use crate::service::passed::Passed;
 use crate::status::Report;
-use crate::{administration, log, numa, simulate, socket};
+use crate::web::Web;
+use crate::{
+    administration, doctor, jobserver, json, log, metrics, numa, papers, replay, simulate, socket,
+    views,
+};
 
 /// Does what the command line says. `run` returns only when it fails.
 ///
@@ -24,6 +31,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Daemon(args) => serve(&args),
         Command::Run(args) => Err(start(&args, Start::Now, complain)),
         Command::Submit(args) => Err(start(&args, Start::InTurn, complain)),
+        Command::Jobserver(args) => Err(jobserver::run(&args, complain)),
         Command::Attach(args) => administration::attach(&args),
         Command::Detach(args) => administration::detach(&args),
         Command::Mpl(args) => administration::level(&args),
@@ -32,6 +40,16 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Stop(args) => administration::stop(&args),
         Command::Restart(args) => administration::restart(&args),
         Command::Status(args) => status(&args),
+        Command::List(args) => views::list(&args),
+        Command::Show(args) => views::show(&args),
+        Command::Cpus(args) => views::cpus(&args),
+        Command::Trace(args) => replay::run(args.socket.as_deref(), &args.command),
+        Command::Metrics(args) => metrics::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Drain(args) => administration::drain(&args, true),
+        Command::Undrain(args) => administration::drain(&args, false),
+        Command::Completions(args) => papers::completions(&args),
+        Command::Man(args) => papers::manual(&args),
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),
         Command::Reload(args) => administration::reload(&args),
@@ -55,23 +73,59 @@ fn serve(args: &DaemonArgs) -> Result<(), Error> {
         return background::start(&options);
     }
     log::start();
+    let listen = listener(&options)?;
+    let mut web = None;
+    let mut open = || web = listen.and_then(|address| open_web(address, &options));
     if !args.detached {
         let surroundings = Surroundings { passed, service: Notifier::of_environment() };
-        return daemon::serve(&options, surroundings, || {}).map(drop);
+        return daemon::serve(&options, surroundings, open).map(drop);
     }
+    let ready = || {
+        open();
+        background::say_ready();
+    };
     // The service manager waits for the process that it started itself.
     let alone = Surroundings::default();
-    let outcome = background::detach()
-        .and_then(|()| daemon::serve(&options, alone, background::say_ready).map(drop));
+    let outcome =
+        background::detach().and_then(|()| daemon::serve(&options, alone, ready).map(drop));
     if let Err(error) = &outcome {
         background::say_failed(error);
     }
     outcome
 }
 
+/// Where a manager listens for browsers and Prometheus, by its options and its configuration.
+fn listener(options: &Options) -> Result<Option<SocketAddr>, Error> {
+    let files = Sources::usual(options.system, options.config.as_deref()).load()?;
+    let configured = files.then(Config::of_environment()?).listen;
+    Ok(options.listen.or(configured).and_then(Listen::address))
+}
+
+/// Without its page a manager is one all the same.
+fn open_web(address: SocketAddr, options: &Options) -> Option<Web> {
+    let opened = Web::listen(address, &options.socket);
+    opened.inspect_err(|error| tracing::error!(%error, "no page and no metrics are served")).ok()
+}
+
+/// What `cpumgr check-config --json` shows: files that can be used. Others are an error.
+#[derive(Debug, Serialize)]
+pub(crate) struct Checked {
+    /// In the order in which they are read, escaped.
+    pub(crate) files: Vec<String>,
+}
+
+impl Checked {
+    pub(crate) fn of(files: &[std::path::PathBuf]) -> Self {
+        Self { files: files.iter().map(|it| printable(&it.display().to_string())).collect() }
+    }
+}
+
 fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
     if let Some(path) = &args.file {
         Config::of_file(path)?;
+        if args.json {
+            return print(&json::line("check-config", &Checked::of(std::slice::from_ref(path)))?);
+        }
         return print(&format!("{}: well\n", printable(&path.display().to_string())));
     }
     let named = Sources::named_by_environment();
@@ -79,6 +133,9 @@ fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
     sources.load()?;
     Config::of_environment()?;
     let files = sources.files()?;
+    if args.json {
+        return print(&json::line("check-config", &Checked::of(&files))?);
+    }
     let line =
         |path: &std::path::PathBuf| format!("{}: well\n", printable(&path.display().to_string()));
     print(&match files.is_empty() {
@@ -90,7 +147,7 @@ fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
 fn status(args: &StatusArgs) -> Result<(), Error> {
     let report = Report::ask(&socket::to_ask(args.socket.as_deref())?)?;
     let text = if args.json {
-        serde_json::to_string(&report).map_err(|error| Error::Usage(error.to_string()))? + "\n"
+        json::line("status", &report)?
     } else {
         report.table().lines().map(|line| printable(line) + "\n").collect()
     };

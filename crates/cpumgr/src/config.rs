@@ -18,7 +18,7 @@ use policies::Value;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::cli::{self, IdleExit, Level, Strangers, Threads};
+use crate::cli::{self, IdleExit, Level, Listen, Strangers, Threads};
 use crate::guarded::Guarded;
 use crate::limits;
 
@@ -68,6 +68,9 @@ pub struct Config {
     /// Where the trace goes; an empty path: nowhere.
     #[serde(deserialize_with = "path")]
     pub trace: Option<PathBuf>,
+    /// Where it listens for browsers and Prometheus.
+    #[serde(deserialize_with = "listen")]
+    pub listen: Option<Listen>,
     /// The most that each of its two files takes.
     #[serde(deserialize_with = "size")]
     pub trace_size: Option<u64>,
@@ -141,6 +144,7 @@ impl Config {
             idle_exit: later.idle_exit.or(self.idle_exit),
             fence: later.fence.or(self.fence),
             trace: later.trace.or(self.trace),
+            listen: later.listen.or(self.listen),
             trace_size: later.trace_size.or(self.trace_size),
             admin_group: later.admin_group.or(self.admin_group),
         }
@@ -233,6 +237,10 @@ impl Written {
 
 fn level<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Level>, D::Error> {
     cli::level(&Written::deserialize(from)?.text()).map(Some).map_err(D::Error::custom)
+}
+
+fn listen<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Listen>, D::Error> {
+    cli::listen(&Written::deserialize(from)?.text()).map(Some).map_err(D::Error::custom)
 }
 
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {

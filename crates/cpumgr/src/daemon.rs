@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use arena::message::Narrow;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use platform::affinity::CpuSet;
 use platform::SysError;
+use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
 use policies::Value;
 
 use crate::api::MAX_WAITING;
-use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, TRACE_SIZE, Threads};
+use crate::cli::{DaemonArgs, IdleExit, Level, Listen, Strangers, TRACE_SIZE, Threads};
 use crate::config::{Config, Sources};
 use crate::error::{Error, RUNNING};
 use crate::fence::Fences;
@@ -23,9 +23,9 @@ use crate::ledger::Ledger;
 use crate::limits;
 use crate::reactor::Reactor;
 use crate::reload::Reload;
+use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::service::notify::Notifier;
 use crate::service::passed::{Listener, Passed};
-use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::trace::Trace;
 use crate::{machine, masks, settings};
 
@@ -90,6 +90,8 @@ pub struct Options {
     pub fence: Option<PathBuf>,
     /// What happens to processors on which others run.
     pub strangers: Option<Strangers>,
+    /// Where it listens for browsers and Prometheus.
+    pub listen: Option<Listen>,
     /// The configuration file in place of the usual ones.
     pub config: Option<PathBuf>,
     /// Of one that begins anew: what the command line gave at first, in place of policy, quantum,
@@ -125,6 +127,7 @@ impl Options {
             domain: args.domain,
             fence: args.fence.as_deref().map(absolute).transpose()?,
             strangers: args.strangers,
+            listen: args.listen,
             config: match config.as_deref() {
                 Some(path) if path != Path::new("none") => Some(absolute(path)?),
                 other => other.map(Path::to_owned),
@@ -174,7 +177,10 @@ pub fn serve(
         ready();
     });
     // The one before left what is attached bound, for this one, which does not come.
-    if (is_left || is_relieved) && !began && outcome.as_ref().is_err_and(|error| error.code() != RUNNING) {
+    if (is_left || is_relieved)
+        && !began
+        && outcome.as_ref().is_err_and(|error| error.code() != RUNNING)
+    {
         masks::put_back(&options.socket, &Linux);
     }
     outcome
@@ -353,7 +359,10 @@ fn group_number(name: &str) -> Option<u32> {
     match nix::unistd::Group::from_name(name) {
         Ok(Some(group)) => Some(group.gid.as_raw()),
         Ok(None) => {
-            tracing::info!(group = name, "there is no such group: only this user and the superuser administer");
+            tracing::info!(
+                group = name,
+                "there is no such group: only this user and the superuser administer"
+            );
             None
         }
         Err(error) => {

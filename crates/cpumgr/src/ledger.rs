@@ -22,7 +22,8 @@
 //! - L6 A program that stays on some processors (D14) holds no others. What it cannot have because
 //!   of that goes to other programs that want it (`fitting`).
 //! - L7 A processor that is left to others belongs to no program once its hold is over, except
-//!   where L1 or L6 would make programs share because of that (`leaving`).
+//!   where L1 or L6 would make programs share because of that (`leaving`). One that was drained
+//!   belongs to none but a program that can run nowhere else.
 //! - L8 The decision in force names the programs in the order of the books. Newcomers come after
 //!   all of them and have no target yet.
 //! - L9 A program that sleeps (`curbing`) has no processor of its own except what no other program
@@ -64,6 +65,8 @@ pub struct Ledger {
     machine: Machine,
     /// What is left to others than programs (`foreign`), most willingly the first.
     left: Vec<u32>,
+    /// What programs shall leave whatever that costs them.
+    drained: Vec<u32>,
     /// The machine without what is left to others, as far as that can be.
     available: Machine,
     quantum: Nanos,
@@ -97,6 +100,7 @@ impl Ledger {
             available: machine.clone(),
             machine,
             left: Vec::new(),
+            drained: Vec::new(),
             quantum,
             policy: policy.into(),
             users: Users::default(),

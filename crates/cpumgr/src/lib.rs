@@ -7,17 +7,19 @@
 //! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`: parts.
 //! 2. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
 //! 3. `kernel`, `service`, `threads`: other processes' threads, the service manager.
-//! 4. `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: the surroundings.
+//! 4. `dropin`, `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: surroundings.
 //! 5. `api`: the door for clients.
-//! 6. `error`, `ledger`, `settings`, `trace`: faults, decisions, and what is written down.
+//! 6. `error`, `json`, `ledger`, `settings`, `trace`: faults, decisions, and what is written down.
 //! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
 //! 8. `simulate`: the simulator.
 //! 9. `cli`, `config`, `reload`: command line and configuration. `numa`: pages of a process.
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
-//! 11. `output`, `socket`: what a command shows, and which manager it asks.
+//! 11. `output`, `papers`, `socket`, `style`: what a command shows, and which manager it asks.
 //! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
-//! 13. `run`: programs that are started under it.
-//! 14. `command`: each command.
+//! 13. `doctor`, `metrics`, `replay`, `run`, `views`, `web`: the machine, measures, programs that
+//!     are started, parts of a report, and what browsers see.
+//! 14. `jobserver`: job tokens that follow a grant.
+//! 15. `command`: each command.
 
 use std::process::ExitCode;
 
@@ -33,6 +35,8 @@ pub mod cli;
 pub mod command;
 pub mod config;
 pub mod daemon;
+pub mod doctor;
+mod dropin;
 pub mod duration;
 mod elf;
 pub mod error;
@@ -42,6 +46,8 @@ pub mod foreign;
 pub mod guarded;
 mod inherited;
 pub mod instance;
+pub mod jobserver;
+mod json;
 mod keeper;
 pub mod kernel;
 pub mod ledger;
@@ -50,14 +56,17 @@ pub mod limits;
 mod log;
 pub mod machine;
 mod masks;
+pub mod metrics;
 mod mistake;
 pub mod numa;
 mod output;
 mod own_file;
+mod papers;
 pub mod preload;
 pub mod reactor;
 pub mod reclaim;
 mod reload;
+pub mod replay;
 pub mod run;
 pub mod server;
 pub mod service;
@@ -65,10 +74,13 @@ mod settings;
 pub mod simulate;
 pub mod socket;
 pub mod status;
+mod style;
 pub mod threads;
 pub mod trace;
 mod trust;
 pub mod unused;
+pub mod views;
+pub mod web;
 
 /// The `cpumgr` program with these policies: parses the command line, does what it says, says what
 /// went wrong. Call it from the only thread, once; begin with [`limits::builtin`] and add to it.

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::cli::NumaArgs;
 use crate::error::Error;
+use crate::json;
 
 /// Areas with fewer parts of a hundred of all pages are shown as one, unless all are asked for.
 const SMALL: u64 = 1;
@@ -85,9 +86,7 @@ pub fn run(args: &NumaArgs) -> Result<String, Error> {
     };
     let report = Report { pid: args.pid, nodes, areas, remote_percent, remote_unknown };
     if args.json {
-        return serde_json::to_string(&report)
-            .map(|text| text + "\n")
-            .map_err(|error| Error::Usage(error.to_string()));
+        return json::line("numa", &report);
     }
     Ok(report.table(args.all))
 }

@@ -56,7 +56,8 @@ pub fn finds_by_path(command: &Path, directory: Option<&Path>) -> bool {
         && libraries.all(|name| directory.join(name).exists())
 }
 
-fn find(command: &Path) -> Option<PathBuf> {
+/// The file of a command, looked for as exec does.
+pub(crate) fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 {
         return Some(command.to_owned());
     }

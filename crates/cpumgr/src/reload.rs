@@ -76,7 +76,9 @@ impl Reload {
         let said = match reading.try_recv() {
             Ok(said) => said,
             Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => Err("the reader of the configuration panicked".into()),
+            Err(TryRecvError::Disconnected) => {
+                Err("the reader of the configuration panicked".into())
+            }
         };
         let (_, askers) = self.reading.take()?;
         for asker in std::mem::take(&mut self.later) {
@@ -90,9 +92,8 @@ impl Reload {
     /// Keys of which `said` has other values than the manager began with, and that are read at a
     /// start only.
     pub(crate) fn for_later(&self, said: &Config) -> Vec<String> {
-        let none = |path: &Option<std::path::PathBuf>| {
-            path.clone().filter(|path| path != Path::new(""))
-        };
+        let none =
+            |path: &Option<std::path::PathBuf>| path.clone().filter(|path| path != Path::new(""));
         let size = |it: &Config| it.trace_size.unwrap_or(crate::cli::TRACE_SIZE);
         let first = &self.first;
         let changed = [

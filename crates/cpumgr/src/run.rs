@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,12 @@ use crate::administration;
 use crate::cli::{IdleExit, Preload, RunArgs};
 use crate::config::Sources;
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
+use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::instance::{Holder, InstanceError};
 use crate::preload::{self, Program};
-use crate::{inherited, instance, machine, socket, status, trust};
+use crate::{inherited, instance, machine, socket, status};
 
-/// The file that makes a directory the drop-in library's.
-const LIBRARY: &str = "libgomp.so.1";
-/// The variable that names its directory.
-const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
 /// How long an answer of the manager may take: a manager that lives and is silent for longer counts
 /// as hung (D5). Its quantum, which could make that longer, is not known before it answers.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -156,7 +153,7 @@ fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
 
 /// Sees to it that a manager answers at `socket` and knows that this process is going to be a
 /// program.
-fn ensure_manager(
+pub(crate) fn ensure_manager(
     socket: &Path,
     args: &RunArgs,
     when: Start,
@@ -258,6 +255,7 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         domain: false,
         fence: None,
         strangers: None,
+        listen: None,
         config: Sources::named_by_environment(),
         given: None,
     };
@@ -398,69 +396,6 @@ fn is_farewell(error: &ConnectError) -> bool {
     matches!(error, ConnectError::System { .. } | ConnectError::Protocol { .. })
 }
 
-/// Why there is no drop-in library.
-#[derive(Debug, PartialEq, Eq)]
-enum NoLibrary {
-    /// It is at none of these places.
-    Absent { looked: String },
-    /// It is there, and another user may change it.
-    Unsafe { directory: PathBuf, why: String },
-}
-
-/// The directory of the drop-in library. Wherever it is, and whether or not it was named, no other
-/// user may be able to change what is loaded from there.
-fn library_directory(named: Option<&Path>) -> Result<PathBuf, NoLibrary> {
-    let candidates: Vec<PathBuf> = match (named, env::var_os(LIBRARY_VARIABLE)) {
-        (Some(named), _) => vec![named.to_owned()],
-        (None, Some(named)) if !named.is_empty() => vec![named.into()],
-        _ => match env::current_exe() {
-            Ok(exe) => beside_program(&exe),
-            Err(error) => {
-                return Err(NoLibrary::Absent { looked: format!("any known place ({error})") });
-            }
-        },
-    };
-    let shown = || {
-        candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")
-    };
-    let looked =
-        if candidates.is_empty() { "lib/nanos beside this program's bin".into() } else { shown() };
-    let is_there = |directory: &&PathBuf| directory.join(LIBRARY).is_file();
-    let found = candidates.iter().find(is_there);
-    let directory = match found
-        .and_then(|found| Some((found.canonicalize().ok()?, std::path::absolute(found).ok())))
-    {
-        // A link may have a name that the loader can be told where that of the directory itself is
-        // none.
-        Some((directory, Some(link))) if is_awkward(&directory) && !is_awkward(&link) => link,
-        Some((directory, _)) => directory,
-        None => return Err(NoLibrary::Absent { looked }),
-    };
-    match trust::objection(&directory.join(LIBRARY)) {
-        None => Ok(directory),
-        Some(why) => Err(NoLibrary::Unsafe { directory, why }),
-    }
-}
-
-fn is_awkward(directory: &Path) -> bool {
-    [preload::PATH, preload::LIST].iter().any(|separators| preload::is_split(directory, separators))
-}
-
-/// `lib/nanos` beside `bin/cpumgr`, `target/shim` beside `target/release/cpumgr`; beside a program
-/// anywhere else stands nothing of ours.
-fn beside_program(exe: &Path) -> Vec<PathBuf> {
-    let directory = exe.parent();
-    let above = directory.and_then(Path::parent);
-    let is_called = |path: Option<&Path>, name: &str| {
-        path.and_then(Path::file_name).is_some_and(|it| it == name)
-    };
-    match above {
-        Some(above) if is_called(directory, "bin") => vec![above.join("lib/nanos")],
-        Some(above) if is_called(Some(above), "target") => vec![above.join("shim")],
-        _ => Vec::new(),
-    }
-}
-
 /// A search path with `directory` in front. An empty part would mean the current directory: none is
 /// made.
 fn in_front(directory: &Path, path: Option<&OsStr>) -> OsString {
@@ -481,24 +416,5 @@ mod tests {
         assert_eq!(in_front(Path::new("/a"), None), "/a");
         assert_eq!(in_front(Path::new("/a"), Some("".as_ref())), "/a");
         assert_eq!(in_front(Path::new("/a"), Some("/b:/c".as_ref())), "/a:/b:/c");
-    }
-
-    #[test]
-    fn the_library_is_looked_for_where_the_program_is_installed_or_built_and_nowhere_else() {
-        let of = |exe: &str| beside_program(Path::new(exe));
-        assert_eq!(of("/x/target/release/cpumgr"), [PathBuf::from("/x/target/shim")]);
-        assert_eq!(of("/usr/bin/cpumgr"), [PathBuf::from("/usr/lib/nanos")]);
-        for elsewhere in ["/tmp/app/cpumgr", "/scratch/me/cpumgr", "/opt/cpumgr", "/cpumgr"] {
-            assert!(of(elsewhere).is_empty(), "{elsewhere}");
-        }
-    }
-
-    #[test]
-    fn a_directory_without_the_library_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let looked = dir.path().display().to_string();
-        assert_eq!(library_directory(Some(dir.path())), Err(NoLibrary::Absent { looked }));
-        std::fs::write(dir.path().join(LIBRARY), "").unwrap();
-        assert!(library_directory(Some(dir.path())).is_ok());
     }
 }

@@ -54,18 +54,21 @@ mod control;
 mod deadlines;
 mod domain;
 mod doorbell;
+mod draining;
 mod due;
 #[cfg(test)]
 mod failing;
 mod fencing;
 mod inheriting;
 mod looks;
+mod measuring;
 #[cfg(test)]
 mod model;
 mod places;
 mod program;
 mod publishing;
 mod queue;
+mod recording;
 mod reloading;
 mod report;
 mod rights;
@@ -150,6 +153,8 @@ pub struct Server {
     kept: Vec<String>,
     reload: Option<Reload>,
     service: Option<service::Service>,
+    /// What it counts and times of itself.
+    measuring: measuring::Measuring,
     /// It was told to end, after this pass.
     over: Option<Ended>,
     /// Held to the end: removes the socket file.
@@ -232,6 +237,7 @@ impl Server {
             kept: setup.kept,
             reload: setup.reload,
             service: setup.service.map(service::Service::new),
+            measuring: measuring::Measuring::default(),
             over: None,
             instance: setup.instance,
         })
@@ -272,6 +278,7 @@ impl Server {
         {
             return Ok(Some(Ended::Displaced));
         }
+        self.measuring.pass_begins(now);
         self.stirred = events.iter().any(|event| *event != Event::Timer && *event != Event::Files);
         // Before the books change: what was passed was passed under those that are in force.
         self.settle_domain(now);
@@ -290,6 +297,7 @@ impl Server {
         if self.stirred {
             self.note_due();
         }
+        self.measuring.pass_ends();
         Ok(self.over.take())
     }
 
@@ -430,6 +438,7 @@ impl Server {
             if self.ledger.leave(AppId(serial)) && !seam::has(Fault::LateDecision) {
                 self.cause = Some(Cause::Exit);
             }
+            self.measuring.so_far.exits += 1;
             tracing::info!(pid = connection.peer.pid.0, name = %program.name, "a program left");
             if let Some(trace) = &mut self.trace {
                 trace.write(program.line(

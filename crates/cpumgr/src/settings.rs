@@ -8,8 +8,9 @@
 //!    the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle manager,
 //!    but an idle end of the next manager forgets what they hand on.
 //!    SIGUSR2, by which a service is restarted, keeps programs, places and what is attached alone.
-//! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from
-//!    it, unless its own options say otherwise. A program that ran counts as running until it ends
+//! 3. The next manager on the socket takes policy with parameters, quantum, grace, level and what
+//!    was drained from it, unless its own options say otherwise. A program that ran counts as
+//!    running until it ends
 //!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be.
 //!    One that waited gets its place again when it comes back.
 //!
@@ -54,6 +55,9 @@ pub(crate) struct Settings {
     pub(crate) running: Vec<Running>,
     /// Programs that wait, the next one first.
     pub(crate) waiting: Vec<Waiting>,
+    /// Processors that programs leave, as a kernel list.
+    #[serde(default)]
+    pub(crate) drained: String,
     /// They were handed on by one that was not killed (`cpumgr restart`, or `run` from a wider
     /// place).
     #[serde(default)]
@@ -146,6 +150,7 @@ impl Settings {
             level,
             running: Vec::new(),
             waiting: Vec::new(),
+            drained: String::new(),
             restarted: false,
             programs_only: false,
         }

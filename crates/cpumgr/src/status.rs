@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arena::client::{ConnectError, Connection};
 use arena::message::{FromManager, Narrow, ProgramStatus, QueuedStatus, Status, ToManager};
+use platform::affinity::CpuSet;
 use policies::sim::Forecast;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
@@ -121,6 +122,14 @@ impl Report {
             let _written =
                 writeln!(text, "left to other processes, which run there: {}", self.status.left);
         }
+        if !self.status.drained.is_empty() {
+            // Writing to a string cannot fail.
+            let _written = writeln!(
+                text,
+                "drained: {}; `cpumgr undrain` gives them back",
+                self.status.drained
+            );
+        }
         if let Some(fences) = &self.status.fences {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "fences below {fences}");
@@ -179,8 +188,8 @@ impl Report {
     }
 
     /// Why a program has fewer processors than it asks for.
-    fn why_not_more(&self, program: &ProgramStatus) -> Option<String> {
-        let Status { processor_count, processors, left, .. } = &self.status;
+    pub(crate) fn why_not_more(&self, program: &ProgramStatus) -> Option<String> {
+        let Status { processor_count, processors, left, drained, .. } = &self.status;
         if program.granted >= program.request {
             return None;
         }
@@ -193,6 +202,9 @@ impl Report {
             }
             _ if program.granted >= program.max => {
                 format!("it can use no more than {} here", program.max)
+            }
+            _ if !drained.is_empty() && program.granted + count(drained) >= *processor_count => {
+                format!("{drained} is drained")
             }
             (_, 0) if !left.is_empty() => {
                 format!("{left} is left to other processes, which run there")
@@ -207,8 +219,14 @@ impl Report {
     }
 }
 
+/// How many processors a list names.
+fn count(list: &str) -> u32 {
+    let set = CpuSet::parse_list(list).unwrap_or_default();
+    u32::try_from(set.len()).unwrap_or(u32::MAX)
+}
+
 /// Programs as rows.
-fn table_of(programs: &[ProgramStatus]) -> String {
+pub(crate) fn table_of(programs: &[ProgramStatus]) -> String {
     let header = [
         "PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "WEIGHT", "LIBRARY",
         "VPS", "AGE",
@@ -295,7 +313,7 @@ fn row(program: &ProgramStatus) -> [String; 11] {
 }
 
 /// A time as people say it.
-fn age(ns: u64) -> String {
+pub(crate) fn age(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match seconds {
         0 => format!("{}ms", ns / 1_000_000),
@@ -345,6 +363,8 @@ mod tests {
             processors: "0-1".into(),
             processor_count: 2,
             left: String::new(),
+            drained: String::new(),
+            trace: None,
             program_count: 1,
             silent: vec![44],
             fences: Some("/sys/fs/cgroup/cpumgr".into()),

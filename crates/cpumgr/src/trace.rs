@@ -27,9 +27,14 @@ use std::thread::{self, JoinHandle};
 
 use serde::Serialize;
 
+use crate::escape::escape;
 use crate::instance::beside;
 use crate::own_file;
 
+/// The least bound of a file.
+pub const LEAST: u64 = 64 << 10;
+/// Characters of its path in reports.
+const SHOWN: usize = 300;
 /// Lines that may wait for the disk.
 const QUEUE: usize = 4096;
 
@@ -85,9 +90,47 @@ pub struct Trace {
     queue: Option<SyncSender<Line>>,
     writer: Option<JoinHandle<io::Result<()>>>,
     lost: u64,
+    path: PathBuf,
 }
 
 impl Trace {
+    /// Begins a trace as [`Trace::create`] does, in a file that its own thread opens: this one
+    /// never waits for a disk. Where it cannot be opened the log says why.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub fn begin(path: &Path, most: u64) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let own = path.to_owned();
+        let write = move || {
+            let pages = Pages::create(&own, most).and_then(|mut pages| {
+                pages.clear()?;
+                Ok(pages)
+            });
+            match pages {
+                Ok(mut pages) => pages.write_all(&receiver),
+                Err(error) => {
+                    tracing::warn!(%error, path = %own.display(), "no trace is written");
+                    Err(error)
+                }
+            }
+        };
+        let writer = thread::Builder::new().name("trace".into()).spawn(write)?;
+        Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0, path: path.to_owned() })
+    }
+
+    /// Its file, escaped and cut, as long as it is written.
+    pub fn path(&self) -> Option<String> {
+        let path =
+            || escape(self.path.as_os_str().as_encoded_bytes()).chars().take(SHOWN).collect();
+        self.is_written().then(path)
+    }
+
+    /// Whether its writer is there.
+    pub fn is_written(&self) -> bool {
+        self.queue.is_some() && self.writer.as_ref().is_some_and(|writer| !writer.is_finished())
+    }
+
     /// Begins a trace in a file of at most `most` bytes and one more of that size; an old one is
     /// replaced, or continued.
     ///
@@ -102,7 +145,7 @@ impl Trace {
         let writer = thread::Builder::new()
             .name("trace".into())
             .spawn(move || pages.write_all(&receiver))?;
-        Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0 })
+        Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0, path: path.to_owned() })
     }
 
     /// Writes a line soon. Never waits.

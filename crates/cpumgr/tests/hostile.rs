@@ -249,6 +249,7 @@ fn a_process_that_registers_anew_replaces_its_old_self() {
         max_processors: 2,
         request: 1,
         fixed_team: true,
+        broker: false,
         library: library.into(),
         within: None,
     };
@@ -275,6 +276,7 @@ fn a_program_that_names_processors_that_do_not_exist_is_managed_like_any_other()
             max_processors: 4,
             request: 4,
             fixed_team: false,
+            broker: false,
             library: "raw".into(),
             held: None,
             within: Some(within),
@@ -312,6 +314,7 @@ fn what_answers_garbage_is_refused_by_the_client() {
         max_processors: 1,
         request: 1,
         fixed_team: false,
+        broker: false,
         library: String::new(),
         within: None,
     };

@@ -76,3 +76,15 @@ mod tests {
         }
     }
 }
+/// Bytes that can be read from a pipe now.
+///
+/// # Errors
+/// `ENOTTY` when it is nothing of that kind.
+pub fn unread(fd: impl AsFd) -> SysResult<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: - the descriptor is open as long as it is borrowed;
+    // - FIONREAD writes one int, to a variable of this type.
+    let result = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    check_int("ioctl(FIONREAD)", result)?;
+    Ok(u32::try_from(bytes).unwrap_or(0))
+}

@@ -15,13 +15,11 @@ const SCRIPTS: [(&str, u32); 4] =
     [("conffiles", 0o644), ("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755)];
 
 /// Makes it; returns its path.
-pub(super) fn make(
-    workspace: &Workspace,
-    built: &Built,
-    version: &str,
-) -> anyhow::Result<PathBuf> {
+pub(super) fn make(workspace: &Workspace, built: &Built, version: &str) -> anyhow::Result<PathBuf> {
     if find_program("dpkg-deb").is_none() {
-        bail!("dpkg-deb is needed: on Debian and Ubuntu it is there, elsewhere `cargo xtask tarball`");
+        bail!(
+            "dpkg-deb is needed: on Debian and Ubuntu it is there, elsewhere `cargo xtask tarball`"
+        );
     }
     let stage = tempfile::tempdir().context("cannot make a temporary folder")?;
     let stage = stage.path();
@@ -67,7 +65,8 @@ fn architecture() -> anyhow::Result<String> {
 
 /// The bytes of all files below a folder.
 fn size(folder: &Path) -> anyhow::Result<u64> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut sum = 0;
     for entry in entries {
         let entry = entry.context("cannot read a folder")?;

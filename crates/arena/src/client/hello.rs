@@ -17,4 +17,6 @@ pub struct Hello {
     /// others, as long as it has some of them. `None`: what the kernel lets it run on counts, and
     /// bounds how many are granted, not which.
     pub within: Option<CpuSet>,
+    /// Its processors are for processes that it starts: what it uses itself says nothing.
+    pub broker: bool,
 }

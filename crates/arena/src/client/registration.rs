@@ -39,6 +39,7 @@ impl Registration {
             max_processors: hello.max_processors.clamp(1, MAX_CPUS),
             request: hello.request.clamp(1, MAX_CPUS),
             fixed_team: hello.fixed_team,
+            broker: hello.broker,
             library: cut(&hello.library, MAX_LIBRARY).to_owned(),
             held,
             within: hello

@@ -48,6 +48,25 @@ pub enum Control {
         /// Its number.
         pid: i32,
     },
+    /// Programs shall leave these processors, and get none of them.
+    Drain {
+        /// Which, as a kernel list.
+        processors: String,
+    },
+    /// They may have these again.
+    Undrain {
+        /// Which, as a kernel list.
+        processors: String,
+    },
+    /// It shall write a trace from now on.
+    TraceStart {
+        /// Into this file, an absolute path.
+        path: String,
+        /// The most that each of its two files takes.
+        most: u64,
+    },
+    /// It shall write none any more.
+    TraceStop,
     /// The manager shall end.
     Stop {
         /// Only if no client but the asker needs it.

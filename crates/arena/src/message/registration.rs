@@ -17,6 +17,10 @@ pub struct Register {
     /// Its teams have a fixed size.
     #[serde(default)]
     pub fixed_team: bool,
+    /// Its processors are for processes that it starts (a jobserver): what it uses itself says
+    /// nothing of whether it uses what it has.
+    #[serde(default)]
+    pub broker: bool,
     /// The library that speaks for it, for reports.
     #[serde(default)]
     pub library: String,

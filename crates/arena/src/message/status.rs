@@ -36,6 +36,10 @@ pub struct Status {
     /// Those that are left to others than programs, as a kernel list; most often none.
     #[serde(default)]
     pub left: String,
+    /// Those that were drained, as a kernel list; a program that can run nowhere else may still be
+    /// there.
+    #[serde(default)]
+    pub drained: String,
     /// Programs that could use more than they have.
     #[serde(default)]
     pub waiting: u32,
@@ -49,6 +53,9 @@ pub struct Status {
     /// is.
     #[serde(default)]
     pub fences: Option<String>,
+    /// The file into which a trace is written, escaped; `None`: none is.
+    #[serde(default)]
+    pub trace: Option<String>,
     /// Programs that may run at once; `None`: any number.
     #[serde(default)]
     pub level: Option<u32>,

@@ -45,7 +45,7 @@ pub(super) fn of_message(message: &ToManager) -> u64 {
         ToManager::Register(_) => 26,
         ToManager::Control(Control::Attach { .. } | Control::Detach { .. }) => 10,
         ToManager::Control(_) | ToManager::Announce { .. } | ToManager::Submit { .. } => 5,
-        ToManager::Status | ToManager::Queue | ToManager::Join => 2,
+        ToManager::Status | ToManager::Queue | ToManager::Measures | ToManager::Join => 2,
     }
 }
 

@@ -45,6 +45,7 @@ fn the_shipped_file_has_every_key_with_its_default() {
         idle_exit: Some(IdleExit::Never),
         fence: Some(PathBuf::new()),
         trace: Some(PathBuf::new()),
+        listen: Some(cli::Listen::Off),
         trace_size: Some(cli::TRACE_SIZE),
         admin_group: Some(crate::daemon::ADMIN_GROUP.to_owned()),
         ..Config::default()

@@ -260,6 +260,9 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if let Some(size) = options.trace_size {
         push("--trace-size", size.to_string().into());
     }
+    if let Some(listen) = options.listen {
+        push("--listen", listen.to_string().into());
+    }
     if let Some(group) = &options.fence {
         push("--fence", group.clone().into());
     }
@@ -458,6 +461,8 @@ mod tests {
                 "/f",
                 "--strangers",
                 "ignore",
+                "--listen",
+                "9477",
             ],
         ]
         .concat();

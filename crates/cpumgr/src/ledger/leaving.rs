@@ -4,6 +4,9 @@
 //! What is to be left is left as long as every program can still have a processor of its own: there
 //! are as many processors as programs that do not sleep, and one in the set of each program that
 //! stays on some. What was to be left last is kept first.
+//!
+//! What was drained goes in any case, though programs share what is left, down to the last
+//! processor and to the last one in the set of each program that stays on some.
 
 use policies::Machine;
 
@@ -18,7 +21,20 @@ impl Ledger {
         changed
     }
 
-    /// The processors that are in fact left to others.
+    /// Programs shall leave these, and no others besides; true when that is new. Takes effect with
+    /// the next [`Ledger::decide`].
+    pub fn drain(&mut self, cpus: Vec<u32>) -> bool {
+        let changed = self.drained != cpus;
+        self.drained = cpus;
+        changed
+    }
+
+    /// What programs shall leave.
+    pub fn drained(&self) -> &[u32] {
+        &self.drained
+    }
+
+    /// The processors that are in fact left to others, and those that were drained in fact.
     pub fn left_to_others(&self) -> impl Iterator<Item = u32> + '_ {
         let all = self.machine.cpus.iter().map(|cpu| cpu.id);
         all.filter(|id| self.available.cpus.iter().all(|cpu| cpu.id != *id))
@@ -31,12 +47,14 @@ impl Ledger {
 
     /// What programs can have from the next decision on.
     pub(super) fn make_available(&mut self) {
-        if self.left.is_empty() && self.available.cpus.len() == self.machine.cpus.len() {
+        let nothing_goes = self.left.is_empty() && self.drained.is_empty();
+        if nothing_goes && self.available.cpus.len() == self.machine.cpus.len() {
             return;
         }
         let mut cpus = self.machine.cpus.clone();
         let least = self.awake().count().max(1);
-        for left in &self.left {
+        let drained = self.drained.iter().map(|id| (id, 1));
+        for (left, least) in drained.chain(self.left.iter().map(|id| (id, least))) {
             let Some(at) =
                 cpus.iter().position(|cpu| cpu.id == *left).filter(|_| cpus.len() > least)
             else {
@@ -95,6 +113,36 @@ mod tests {
         ledger.leave(AppId(2));
         ledger.decide(2 * MAX_HOLD, Cause::Exit);
         assert_eq!(cpus(&ledger, 1), [0]);
+    }
+
+    #[test]
+    fn drained_processors_go_whatever_that_costs_but_the_last_one() {
+        let mut ledger = ledger(3, "dss-ts");
+        (1..=2).for_each(|app| ledger.arrive(AppId(app), 3, 3));
+        ledger.decide(0, Cause::Arrival);
+        assert!(ledger.drain(vec![0, 2]) && !ledger.drain(vec![0, 2]));
+        ledger.decide(MAX_HOLD + MS, Cause::Administration);
+        assert_eq!((cpus(&ledger, 1), cpus(&ledger, 2)), (vec![1], vec![1]), "they share it");
+        ledger.leave_to_others(vec![1]);
+        ledger.drain(vec![0, 1, 2]);
+        ledger.decide(3 * MAX_HOLD, Cause::Administration);
+        assert_eq!(ledger.left_to_others().count(), 2, "one stays");
+        ledger.leave_to_others(vec![]);
+        assert!(ledger.drain(vec![]));
+        ledger.decide(5 * MAX_HOLD, Cause::Administration);
+        assert_eq!(ledger.left_to_others().count(), 0);
+        let [one, two] = [1, 2].map(|app| cpus(&ledger, app));
+        assert!(one.iter().all(|cpu| !two.contains(cpu)), "{one:?} {two:?}");
+    }
+
+    #[test]
+    fn a_program_that_can_run_nowhere_else_stays_on_what_is_drained() {
+        let mut ledger = ledger(4, "equip");
+        ledger.arrive(AppId(1), 4, 4);
+        ledger.confine(AppId(1), &[1, 2].into_iter().collect());
+        ledger.drain(vec![1, 2]);
+        ledger.decide(0, Cause::Arrival);
+        assert_eq!(cpus(&ledger, 1), [2]);
     }
 
     #[test]

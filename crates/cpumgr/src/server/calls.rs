@@ -50,6 +50,10 @@ impl Server {
             ToManager::Submit { request, label, attach } => {
                 self.submit(serial, (request, &label, attach), now)
             }
+            ToManager::Measures => {
+                let measures = self.measures();
+                self.say(serial, vec![measures]);
+            }
             ToManager::Join => self.join(serial),
             ToManager::Queue => {
                 let report = self.queue_report(serial, now);
@@ -186,6 +190,7 @@ impl Server {
         if let Some(held) = &register.held {
             self.ledger.held_before(AppId(serial), &held.cpus);
         }
+        self.measuring.so_far.arrivals += 1;
         tracing::info!(pid = pid.0, name = %program.name, request = request.requested, "a program arrives");
         if let Some(trace) = &mut self.trace {
             trace.write(program.line(trace::Event::Arrival, pid.0, now, Vec::new(), false));
@@ -237,6 +242,7 @@ impl Server {
             }
             // What it said may be in it: with all escaped, it must fit a packet.
             let reason: String = reason.chars().take(MAX_REASON).collect();
+            self.measuring.so_far.refusals += 1;
             tracing::warn!(pid, uid, ?code, reason, "a client is refused");
             self.note_reason(Pid(pid), &reason);
             self.say(serial, vec![FromManager::Refused(Refused { code, reason })]);

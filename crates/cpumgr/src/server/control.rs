@@ -51,6 +51,10 @@ impl Server {
                 Ok(())
             }
             Control::Cancel { id } => self.cancel(serial, id),
+            Control::TraceStart { path, most } => self.start_trace(&path, most, now),
+            Control::TraceStop => self.stop_trace(),
+            Control::Drain { processors } => self.change_drained(&processors, true),
+            Control::Undrain { processors } => self.change_drained(&processors, false),
             Control::Stop { if_idle } => self.stop(serial, if_idle),
             // Once it has ended there is no way back.
             Control::Restart => background::can_begin_anew().map(|()| {

@@ -28,6 +28,8 @@ impl Server {
             }
             program.reclaim.squeeze(kernel, &mut program.areas, &program.told, now);
             self.looks.charge(owner, self.kernel.work(), now);
+            let squeezes = (before, program.reclaim.squeezes());
+            self.measuring.squeezed(squeezes, pid.0, &program.name);
             let Some(fences) = self.fences.as_ref().filter(|_| program.fence.is_none()) else {
                 continue;
             };
@@ -36,6 +38,7 @@ impl Server {
                 let held = told.iter().copied().map(CpuId).collect();
                 match fences.put(kernel, (serial, pid, reclaim.threads()), &held) {
                     Ok(fence) => {
+                        self.measuring.so_far.fenced += 1;
                         tracing::warn!(pid = pid.0, %name, "a program binds itself to what was taken from it: fenced in");
                         program.fence = Some(fence);
                     }

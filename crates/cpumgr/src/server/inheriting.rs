@@ -96,6 +96,7 @@ impl Server {
     /// runs, and before the processes that were attached are attached again.
     pub(crate) fn take_over(&mut self, left: &Settings, now: u64) {
         self.legacy.is_inherited = !left.restarted;
+        self.drain_again(&left.drained);
         let mut count = 0;
         for one in left.running.iter().take(2 * MAX_PROGRAMS) {
             let Some((pid, pidfd)) = still(one.pid, one.start) else { continue };
@@ -265,6 +266,7 @@ impl Server {
             parameters,
             running: running.chain(attached).collect(),
             waiting: waiting.into_iter().map(|(_, one)| one).collect(),
+            drained: self.drained().to_string(),
             ..Settings::new(policy, self.ledger.quantum(), self.grace, self.level)
         }
     }

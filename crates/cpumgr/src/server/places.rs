@@ -130,7 +130,8 @@ mod tests {
         let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
         let own = platform::process::current_pid();
         let parent = nix::unistd::getppid().as_raw();
-        let place = Waiting { pid: own.0, start: platform::process::start_time(own).unwrap(), since: 1 };
+        let place =
+            Waiting { pid: own.0, start: platform::process::start_time(own).unwrap(), since: 1 };
         let mut left = server.settings();
         left.waiting = vec![place.clone()];
         server.take_over(&left, platform::clock::monotonic_ns());
@@ -272,6 +273,7 @@ mod tests {
             max_processors: 1,
             request: 1,
             fixed_team: false,
+            broker: false,
             library: String::new(),
             held: None,
             within: None,

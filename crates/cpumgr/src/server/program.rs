@@ -45,6 +45,8 @@ pub(super) struct Program {
     /// Where it stays whatever it is granted, when it cannot use all that are managed.
     pub(super) within: Option<CpuSet>,
     pub(super) fixed_team: bool,
+    /// Its processors are for processes that it starts: what it uses itself says nothing.
+    pub(super) broker: bool,
     pub(super) arrived: u64,
     pub(super) bucket: Bucket,
     /// Its doorbell is not listened to until then.
@@ -104,6 +106,7 @@ impl Program {
             max: stated.max.min(usable.max(1)),
             within,
             fixed_team: stated.fixed_team,
+            broker: register.broker,
             arrived: now,
             bucket: Bucket::new(RINGS, RING_NS, now),
             muted_until: None,

@@ -22,6 +22,7 @@ impl Server {
                 self.charge(owner, now);
             }
         }
+        self.measuring.told(changes.len());
         for app in changes {
             self.stirred = true;
             if self.bind_attached(*app, now) {

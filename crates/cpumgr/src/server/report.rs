@@ -8,6 +8,7 @@ use policies::AppId;
 use super::Server;
 use super::connection::Connection;
 use crate::fence::{Fence, Fences};
+use crate::trace::Trace;
 
 /// Reasons in one report: its head is one packet.
 const MOST_REASONS: usize = 32;
@@ -77,10 +78,12 @@ impl Server {
             waiting: u32::try_from(self.ledger.waiting()).unwrap_or(u32::MAX),
             processors: self.cpus.to_string(),
             processor_count: self.ledger.processors(),
-            left: self.ledger.left_to_others().map(CpuId).collect::<CpuSet>().to_string(),
+            left: self.left_to_others().to_string(),
+            drained: self.drained().to_string(),
             program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),
             silent,
             fences: self.fences.as_ref().map(Fences::directory),
+            trace: self.trace.as_ref().and_then(Trace::path),
             level: self.level,
             narrow: self.narrow.clone(),
             kept: self.kept.clone(),

@@ -51,6 +51,10 @@ impl Server {
                 .connections
                 .get(&serial)
                 .and_then(|it| Some((it.peer.pid, it.program.as_ref()?)));
+            // What it starts uses its processors.
+            if speaks.is_some_and(|(_, program)| program.broker) {
+                continue;
+            }
             let process = speaks.map(|(pid, program)| (pid, program.reclaim.threads()));
             let process =
                 process.or_else(|| self.attached.get(&serial).map(|it| (it.pid, it.threads())));

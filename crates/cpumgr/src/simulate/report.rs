@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Found;
+use crate::json::SCHEMA;
 
 const NS: f64 = 1e9;
 
@@ -123,7 +124,7 @@ pub(super) fn json(workload: &Workload, found: &[Found]) -> String {
             })
         })
         .collect();
-    let document = json!({ "workload": workload.name, "processors": workload.machine.processors, "runs": runs });
+    let document = json!({ "schema": SCHEMA, "kind": "simulate", "workload": workload.name, "processors": workload.machine.processors, "runs": runs });
     format!("{document:#}\n")
 }
 

@@ -166,6 +166,7 @@ impl Actor {
             max_processors: max,
             request,
             fixed_team: false,
+            broker: false,
             library: "test\x1b[31m".into(),
             within: None,
         };

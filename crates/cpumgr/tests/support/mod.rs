@@ -74,6 +74,7 @@ pub(crate) fn register_packet(layout: u32) -> Vec<u8> {
         max_processors: 2,
         request: 2,
         fixed_team: false,
+        broker: false,
         library: "raw".into(),
         held: None,
         within: None,

@@ -334,6 +334,7 @@ fn register(library: &str, processors: usize, mask: &CpuSet) -> Option<Managed> 
         max_processors: wanted,
         request: wanted,
         fixed_team: false,
+        broker: false,
         library: library.to_owned(),
         // What its threads are bound within (`placement`): explicit places, taskset, a cpuset
         // (D14).

@@ -189,6 +189,7 @@ fn take_part(path: &Path, setup: Setup) -> Managed {
         max_processors: 8,
         request: 2,
         fixed_team: false,
+        broker: false,
         library: "script".into(),
         within: None,
     };

@@ -21,6 +21,7 @@ pub(super) fn program(world: &World, player: usize) {
         max_processors: PROCESSORS,
         request,
         fixed_team: false,
+        broker: false,
         library,
         held,
         within: Some(all),

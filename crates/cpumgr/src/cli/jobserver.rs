@@ -1,0 +1,61 @@
+//! What `jobserver` can be told.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::exit_codes::EXIT_CODES;
+use super::run::{Preload, RunArgs};
+use super::value::policy;
+
+/// What `jobserver` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct JobserverArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The policy of a manager that has to be started.
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    pub policy: Option<String>,
+    /// The most jobs at a time [default: the processors that may be used here].
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub jobs: Option<u32>,
+    /// How tokens are passed [default: fifo, but pipe where make is older than 4.4].
+    #[arg(long, value_enum)]
+    pub style: Option<Style>,
+    /// The program that starts jobs, and its arguments: make without -j, ninja, cargo.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM [ARGS]..."
+    )]
+    pub command: Vec<OsString>,
+}
+
+impl JobserverArgs {
+    /// What `run` would be told.
+    pub(crate) fn as_run(&self) -> RunArgs {
+        RunArgs {
+            socket: self.socket.clone(),
+            policy: self.policy.clone(),
+            lib: None,
+            preload: Preload::Never,
+            no_attach: true,
+            weight: None,
+            placement: None,
+            command: self.command.clone(),
+        }
+    }
+}
+
+/// How tokens are passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Style {
+    /// By a file that clients open: make from 4.4 on, ninja from 1.13 on, cargo.
+    Fifo,
+    /// By descriptors that they inherit: every make, cargo.
+    Pipe,
+}

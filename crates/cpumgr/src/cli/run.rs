@@ -1,0 +1,74 @@
+//! What a program that is started can be told: `run`, `submit`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::exit_codes::EXIT_CODES;
+use super::value::{policy, weight};
+use crate::limits::Weight;
+
+/// What `run` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct RunArgs {
+    /// The manager's socket
+    /// [default: NANOS_CPUMGR, else the system's manager, else the user's own].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The policy of a manager that has to be started.
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    pub policy: Option<String>,
+    /// The directory of the drop-in OpenMP library
+    /// [default: NANOS_SHIM_DIR, else beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub lib: Option<PathBuf>,
+    /// Puts the drop-in library in front by LD_PRELOAD, too: for programs and modules that carry a
+    /// libgomp of their own.
+    #[arg(long, value_enum, default_value_t = Preload::Auto)]
+    pub preload: Preload,
+    /// Leaves the program's threads alone when it has several and does not speak to the manager;
+    /// otherwise their affinity is managed.
+    #[arg(long)]
+    pub no_attach: bool,
+    /// Its share relative to others, 0.001 to 1000; 1 unless changed. dss and the policies that
+    /// build on it heed it.
+    #[arg(long, value_name = "WEIGHT", value_parser = weight)]
+    pub weight: Option<Weight>,
+    /// On which memory nodes its pages come to be, as far as it sets no policy itself.
+    #[arg(long, value_enum, value_name = "SCHEME")]
+    pub placement: Option<Placement>,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM [ARGS]..."
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// Where the pages of a program come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Placement {
+    /// On the node of the thread that touches them first.
+    FirstTouch,
+    /// On all nodes in turn.
+    RoundRobin,
+    /// On random nodes: only programs that use the library can.
+    Random,
+    /// On one node, while it has room.
+    WorstCase,
+}
+
+/// Whether the drop-in library is preloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Preload {
+    /// When the program can load it: not for static programs, nor for those of another machine.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}

@@ -1,0 +1,96 @@
+//! What changes a manager that runs: `policy`, `set`, `mpl`, `drain`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use platform::affinity::CpuSet;
+
+use super::exit_codes::EXIT_CODES;
+use super::value::{Level, cpus, grace, level, quantum, weight};
+use crate::limits::Weight;
+
+/// What `mpl` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct MplArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Their number; 0 starts nothing more. Without it: shows the one in force.
+    #[arg(value_name = "N | any", value_parser = level)]
+    pub level: Option<Level>,
+    /// Shows it as one JSON object.
+    #[arg(long, conflicts_with = "level")]
+    pub json: bool,
+}
+
+/// What `policy` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct PolicyArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The policy, and values for its parameters; without a name: of the one in force; without
+    /// anything: shows all.
+    #[arg(value_name = "NAME | KEY=VALUE")]
+    pub words: Vec<String>,
+    /// Shows all as one JSON object.
+    #[arg(long, conflicts_with = "words")]
+    pub json: bool,
+}
+
+/// What `set` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = false)]
+pub struct SetArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH", global = true)]
+    pub socket: Option<PathBuf>,
+    /// What to change; without it: shows what is in force.
+    #[command(subcommand)]
+    pub what: Option<Setting>,
+    /// Shows all as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be set.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum Setting {
+    /// How often programs that share processors take turns, 1ms to 10s.
+    Quantum {
+        /// Its length; without it: shows the one in force.
+        #[arg(value_parser = quantum)]
+        time: Option<Duration>,
+    },
+    /// How long a program has to leave a processor that was taken, 0s to 10s.
+    Grace {
+        /// Its length; without it: shows the one in force.
+        #[arg(value_parser = grace)]
+        time: Option<Duration>,
+    },
+    /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those
+    /// that build on it heed it.
+    Weight {
+        /// Its process.
+        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        pid: i32,
+        /// The weight; without it: shows the one in force.
+        #[arg(value_parser = weight)]
+        weight: Option<Weight>,
+    },
+}
+
+/// What `drain` and `undrain` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct DrainArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The processors, as taskset writes them: 0-3,8 or 0-31:2.
+    #[arg(value_name = "LIST", value_parser = cpus)]
+    pub list: CpuSet,
+}

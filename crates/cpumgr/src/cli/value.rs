@@ -1,0 +1,152 @@
+//! How values are read, for the command line and for the configuration.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use platform::affinity::CpuSet;
+
+use crate::duration;
+use crate::limits::{self, Weight};
+use crate::trace;
+
+/// How many programs may run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// As many as come.
+    Any,
+    /// At most this many.
+    AtMost(u32),
+}
+
+impl Level {
+    /// The number, if there is one.
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Self::Any => None,
+            Self::AtMost(number) => Some(number),
+        }
+    }
+}
+
+/// How long a manager without programs stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleExit {
+    /// For ever.
+    Never,
+    /// After this time.
+    After(Duration),
+}
+
+/// Where a manager listens for browsers and Prometheus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    Off,
+    /// At this address.
+    At(SocketAddr),
+}
+
+impl Listen {
+    /// The address, if there is one.
+    pub fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Off => None,
+            Self::At(address) => Some(address),
+        }
+    }
+}
+
+impl std::fmt::Display for Listen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::At(address) => address.fmt(f),
+        }
+    }
+}
+
+pub(crate) fn policy(text: &str) -> Result<String, String> {
+    limits::policy(text).map(|_| text.to_owned()).map_err(|unknown| unknown.to_string())
+}
+
+pub(crate) fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
+    let possible = limits::quantum();
+    duration::parse_within(
+        text,
+        Duration::from_nanos(*possible.start()),
+        Duration::from_nanos(*possible.end()),
+    )
+}
+
+pub(crate) fn grace(text: &str) -> Result<Duration, duration::DurationError> {
+    let possible = limits::grace();
+    duration::parse_within(
+        text,
+        Duration::from_nanos(*possible.start()),
+        Duration::from_nanos(*possible.end()),
+    )
+}
+
+pub(crate) fn level(text: &str) -> Result<Level, String> {
+    if text == "any" {
+        return Ok(Level::Any);
+    }
+    text.parse().map(Level::AtMost).map_err(|_| "it is a number of programs, or `any`".into())
+}
+
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit: Option<u64> = match unit {
+        "" => Some(1),
+        "K" => Some(1 << 10),
+        "M" => Some(1 << 20),
+        "G" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = number
+        .parse()
+        .ok()
+        .zip(unit)
+        .and_then(|(number, unit): (u64, u64)| number.checked_mul(unit));
+    bytes
+        .filter(|bytes| *bytes >= trace::LEAST)
+        .ok_or_else(|| "a size is 64K or more: a number of bytes, or of K, M or G".into())
+}
+
+pub(super) fn parameter(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    split.ok_or_else(|| "a parameter is KEY=VALUE".into())
+}
+
+pub(crate) fn weight(text: &str) -> Result<Weight, String> {
+    limits::weight(text).ok_or_else(|| "a weight is a number from 0.001 to 1000".to_owned())
+}
+
+/// A list as the kernel or as taskset writes it: `0-31:2` is every second one there.
+pub(crate) fn cpus(text: &str) -> Result<CpuSet, String> {
+    let item = |item: &str| match item.trim().split_once(':') {
+        Some((range, stride)) if !stride.contains('/') => format!("{range}:1/{stride}"),
+        _ => item.to_owned(),
+    };
+    let items: Vec<String> = text.split(',').map(item).collect();
+    CpuSet::parse_list(&items.join(",")).map_err(|error| error.to_string())
+}
+
+pub(crate) fn idle_exit(text: &str) -> Result<IdleExit, duration::DurationError> {
+    match text {
+        "never" => Ok(IdleExit::Never),
+        _ => duration::parse(text).map(IdleExit::After),
+    }
+}
+
+/// A port alone is one of the loopback address.
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+    if text == "off" {
+        return Ok(Listen::Off);
+    }
+    let alone = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    alone.or_else(|_| text.parse()).map(Listen::At).map_err(|_| {
+        "it is a port, or an address with one as 127.0.0.1:9477 or [::1]:9477, or off".into()
+    })
+}
