@@ -32,19 +32,37 @@ pub struct Allocation {
     pub processors: u32,
     /// Its one processor is shared in turn with other masters (rule 5 of the policies).
     pub shared: bool,
+    /// What a master that shares is due, in 65536ths of a processor; of use only relative to other
+    /// masters that share. 0 without `shared`.
+    #[serde(default)]
+    pub part: u32,
 }
+
+/// The part of a processor that stands for all of it, see [`Allocation::part`].
+pub const WHOLE: u32 = 1 << 16;
 
 impl Allocation {
     /// Processors of the application's own.
     #[must_use]
     pub fn own(app: AppId, processors: u32) -> Self {
-        Self { app, processors, shared: false }
+        Self { app, processors, shared: false, part: 0 }
     }
 
-    /// A master alone, on a processor that it shares.
+    /// A master alone, on a processor that it shares evenly.
     #[must_use]
     pub fn shared_master(app: AppId) -> Self {
-        Self { app, processors: 1, shared: true }
+        Self::shared_part(app, WHOLE)
+    }
+
+    /// A master alone, on a processor that it shares by this part of one (at least 1).
+    #[must_use]
+    pub fn shared_part(app: AppId, part: u32) -> Self {
+        Self { app, processors: 1, shared: true, part: part.max(1) }
+    }
+
+    /// Makes the shared processor its own.
+    pub fn own_alone(&mut self) {
+        (self.shared, self.part) = (false, 0);
     }
 
     /// Whether `view`, the application that has this allocation, could use more.
@@ -165,7 +183,7 @@ impl Decision {
             if allocation.shared && free > 0 {
                 // As long as anything is free no master shares in fact, and the place that it
                 // leaves is its own now.
-                allocation.shared = false;
+                allocation.own_alone();
             }
             if !allocation.shared {
                 let taken = free.min(snapshot.apps[i].wants() - allocation.processors);
@@ -195,7 +213,7 @@ impl Decision {
             });
         }
         for (allocation, view) in self.allocations.iter().zip(snapshot.apps) {
-            let Allocation { app, processors, shared } = *allocation;
+            let Allocation { app, processors, shared, .. } = *allocation;
             if processors > view.wants() {
                 return Err(BrokenRule::TooMany { app, processors, wants: view.wants() });
             }

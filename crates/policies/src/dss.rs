@@ -10,13 +10,16 @@
 //! are broken by arrival, so that nothing is lost by an application because another one leaves.
 //! Every processor that some application can use is used.
 //!
+//! Where weights differ, 1 for each is too much for the light ones when there are few processors:
+//! those that are due less by their weight share some ([`crowd`], where masters always run).
+//!
 //! # Decisions
 //! - The proportion counts the whole request, also the part above the application's maximum, as the
 //!   rule is written.
 //! - More applications than processors is not foreseen by the rule. As in `equip`: with
-//!   `master_always` all masters share all processors evenly, in turn; without it the first P in
-//!   order of arrival have one each and the others wait until one of them leaves (`dss-ts` gives
-//!   them turns).
+//!   `master_always` all masters share all processors in turn, by their weights; without it the
+//!   first P in order of arrival have one each and the others wait until one of them leaves
+//!   (`dss-ts` gives them turns).
 
 use crate::crowd;
 use crate::decision::{Allocation, Decision};
@@ -51,11 +54,8 @@ impl Policy for Dss {
     }
 
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
-        let allocations = if snapshot.is_crowded() {
-            crowd::one_each(snapshot, 0..snapshot.apps.len())
-        } else {
-            space_share(snapshot)
-        };
+        let allocations =
+            if snapshot.is_crowded() { crowd(snapshot) } else { space_share(snapshot) };
         Decision::everybody_waits(snapshot, allocations)
     }
 }
@@ -66,12 +66,21 @@ pub(crate) fn space_share(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
     if fits(snapshot.apps, snapshot.processors) {
         return snapshot.apps.iter().map(|app| Allocation::own(app.id, app.wants())).collect();
     }
+    if let Some(allocations) = crowd::by_weight(snapshot, |app| app.request) {
+        return allocations;
+    }
     let parts = divide(snapshot.apps, snapshot.processors);
     snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()
 }
 
+/// The rule for more applications than processors.
+pub(crate) fn crowd(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
+    let by_weight = crowd::by_weight(snapshot, |app| app.request);
+    by_weight.unwrap_or_else(|| crowd::one_each(snapshot, 0..snapshot.apps.len()))
+}
+
 /// Whether each application can have all that it wants.
-fn fits(apps: &[AppView], processors: u32) -> bool {
+pub(crate) fn fits(apps: &[AppView], processors: u32) -> bool {
     apps.iter().map(|app| u64::from(app.wants())).sum::<u64>() <= u64::from(processors)
 }
 

@@ -2,8 +2,8 @@
 //! processor, turns otherwise.
 //!
 //! # More applications than processors
-//! With `master_always` all masters share all processors evenly; placement moves them on at each
-//! quantum. Without it applications queue for turns of one quantum on a processor of their own. The
+//! With `master_always` all masters share all processors by their weights; placement moves them on
+//! at each quantum. Without it applications queue for turns of one quantum on a processor of their own. The
 //! first P of the queue have a turn; at the end of a quantum those that had one go to the end of
 //! the queue. Hence
 //! T1  with the same n applications for n quanta, each of them has exactly P turns;
@@ -78,10 +78,7 @@ impl Policy for DssTs {
         }
         if snapshot.master_always {
             self.holders = 0;
-            return Decision::everybody_waits(
-                snapshot,
-                crowd::one_each(snapshot, 0..snapshot.apps.len()),
-            );
+            return Decision::everybody_waits(snapshot, dss::crowd(snapshot));
         }
         self.holders = (snapshot.processors as usize).min(self.queue.len());
         let at: BTreeMap<AppId, usize> =

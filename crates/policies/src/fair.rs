@@ -5,7 +5,8 @@
 //! in proportion to weights, and what an application leaves of its part is shared by the others in
 //! the same way. To ask for more than that part gains nothing, to ask for less than it costs
 //! nothing. Every application has 1 at least and, in order of arrival while processors last, its
-//! minimum; both are inside the proportion. Every processor that some application can use is used.
+//! minimum; both are inside the proportion. Where weights differ, those that are due less than a
+//! processor share some, as under `dss`. Every processor that some application can use is used.
 //!
 //! # Decisions
 //! - More applications than processors: as under `dss`.
@@ -43,6 +44,10 @@ impl Policy for Fair {
     }
 
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
+        let fits = dss::fits(snapshot.apps, snapshot.processors);
+        if !fits && let Some(allocations) = crowd::by_weight(snapshot, |_| 1) {
+            return Decision::everybody_waits(snapshot, allocations);
+        }
         if snapshot.is_crowded() {
             let all = crowd::one_each(snapshot, 0..snapshot.apps.len());
             return Decision::everybody_waits(snapshot, all);

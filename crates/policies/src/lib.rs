@@ -83,7 +83,7 @@ mod vtq;
 pub use admission::{Admission, Waiting};
 pub use batch::{Batch, BatchParameters};
 pub use cluster::{Cluster, ClusterParameters};
-pub use decision::{Allocation, BrokenRule, Decision};
+pub use decision::{Allocation, BrokenRule, Decision, WHOLE};
 pub use dss::Dss;
 pub use dss_ts::DssTs;
 pub use equip::Equip;

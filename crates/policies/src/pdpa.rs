@@ -45,8 +45,8 @@ mod diagram;
 use std::collections::BTreeMap;
 
 use crate::admission::{Admission, Waiting};
-use crate::crowd;
 use crate::decision::{Allocation, Decision};
+use crate::dss;
 use crate::parameter::{ParameterError, configurable, parameters};
 use crate::policy::{Needs, Policy};
 use crate::share::{self, Claim};
@@ -408,7 +408,7 @@ impl Pdpa {
     /// What each has now: its target, as far as it asks for it and the machine has it.
     fn allocations(&self, snapshot: &Snapshot<'_>, searches: &[Search]) -> Vec<Allocation> {
         if snapshot.is_crowded() && snapshot.master_always {
-            return crowd::one_each(snapshot, 0..snapshot.apps.len());
+            return dss::crowd(snapshot);
         }
         let pairs = searches.iter().zip(snapshot.apps);
         let claims: Vec<Claim> = pairs

@@ -21,7 +21,9 @@
 //! Masters that share a processor stand in a circle, cut into as many runs of equal length (to
 //! within one) as there are processors for them; each run shares one processor. At each turn the
 //! circle moves on by one place: one master per run changes its processor, and in as many turns as
-//! there are masters each of them has been in every place, so that all of them get the same.
+//! there are masters each of them has been in every place, so that all of them get the same. Where
+//! their [parts](crate::Allocation::part) differ, those with equal parts are such a circle, and runs
+//! are the shorter the larger the parts are.
 //!
 //! # Applications that stay inside a set of processors
 //! What [`Placement::confine`] says holds in every step; in step 5 those applications come first.
@@ -40,8 +42,8 @@
 //! P3  An application whose number does not fall keeps all that it holds, and one whose number
 //!     falls to k keeps k of it (apart from processors that left the machine, and those needed by
 //!     an application that can be nowhere else). Nothing moves when nothing changes, but for turns.
-//! P4  In a circle of S masters each place on a shared processor is held by each master once in S
-//!     turns.
+//! P4  In a circle of S masters (with equal parts) each place on a shared processor is held by each
+//!     master once in S turns.
 //! P5  An unbound decision places no application: each has all processors, and what ran where is
 //!     forgotten.
 //! P6  No application has a processor outside its set, and each one whose number is not 0 has one
@@ -318,16 +320,19 @@ impl Placement {
         self.forget(decision);
         let mut free = Free::new(&cpus, &machine.distances, self.smt);
         let rooms = Rooms::new(&self.within, &cpus);
-        let sharers = decision.allocations.iter().filter(|a| a.shared).map(|a| a.app);
-        let (pinned, masters): (Vec<AppId>, Vec<AppId>) =
-            sharers.partition(|app| rooms.of(*app).is_some());
+        let sharers = decision.allocations.iter().filter(|a| a.shared).map(|a| (a.app, a.part));
+        let (pinned, masters): (Vec<(AppId, u32)>, Vec<(AppId, u32)>) =
+            sharers.partition(|(app, _)| rooms.of(*app).is_some());
         let mut seats = seats(cpus.len(), decision, &rooms);
         let taken: usize = seats.iter().map(|seat| seat.slots.len()).sum();
         // The circle has its part of what is shared, rounded up.
         let shared = cpus.len().saturating_sub(taken);
         let of_circle = (shared * masters.len()).div_ceil((masters.len() + pinned.len()).max(1));
         seats.extend(
-            pinned.iter().take(shared - of_circle).map(|app| Seat { app: *app, slots: vec![None] }),
+            pinned
+                .iter()
+                .take(shared - of_circle)
+                .map(|(app, _)| Seat { app: *app, slots: vec![None] }),
         );
         self.fill(&mut seats, &cpus, decision, &rooms, &mut free);
 

@@ -33,7 +33,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_attach: bool,
     /// Its share relative to others, 0.001 to 1000; 1 unless changed. dss and the policies that
-    /// build on it heed it.
+    /// build on it heed it, also when masters share processors.
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]
     pub weight: Option<Weight>,
     /// On which memory nodes its pages come to be, as far as it sets no policy itself.

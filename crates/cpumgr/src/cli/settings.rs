@@ -72,7 +72,7 @@ pub enum Setting {
         time: Option<Duration>,
     },
     /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those
-    /// that build on it heed it.
+    /// that build on it heed it, also when masters share processors.
     Weight {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]

@@ -108,7 +108,7 @@ impl Ledger {
                         *left -= 1;
                     }
                 }
-                allocation.shared = false;
+                allocation.own_alone();
             }
             free.retain(|cpu| {
                 let gets =

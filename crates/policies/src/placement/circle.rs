@@ -1,34 +1,46 @@
 //! Masters that share processors: where each one is, and how turns move them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::free::Free;
 use crate::snapshot::AppId;
 
-/// The sharing masters in a circle, cut into one run for each shared processor.
+/// The sharing masters, cut into one run for each shared processor. Those with equal parts stand
+/// together, the largest parts first, and take turns among themselves: each such group is a circle.
+///
+/// The kernel shares a processor evenly among those of a run. So a run is as long as the part of its
+/// first master says, and masters with small parts are many on a processor. Without privilege
+/// nothing else gives a part to a program that is not ours.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(test, derive(PartialEq))]
 pub(super) struct Circle {
-    masters: VecDeque<AppId>,
-    /// Processors that are shared, by id; the first runs are the longer ones.
+    /// With the part of each, not 0.
+    masters: Vec<(AppId, u32)>,
+    /// Processors that are shared, by id; of runs for equal parts the first ones are the longer
+    /// ones.
     shared: Vec<u32>,
 }
 
 impl Circle {
     /// Takes the masters that share now, in order of arrival, and takes the processors for them out
     /// of `free`: one for each master, as far as there are enough. A master that shared already
-    /// keeps its place in the circle, newcomers follow at the end.
+    /// keeps its place among those with its part, newcomers follow at their end.
     ///
     /// When none of them shared before, each starts where it comes from, as far as the runs allow
     /// it. True when some master shared before, so that a turn may pass on.
     pub(super) fn renew(
         &mut self,
-        masters: &[AppId],
+        masters: &[(AppId, u32)],
         came_from: impl Fn(&AppId) -> Option<u32>,
         free: &mut Free<'_>,
     ) -> bool {
-        let present: BTreeSet<AppId> = masters.iter().copied().collect();
-        self.masters.retain(|app| present.contains(app));
+        let present: HashMap<AppId, u32> = masters.iter().copied().collect();
+        self.masters.retain_mut(|(app, part)| {
+            let now = present.get(app);
+            *part = now.map_or(0, |part| (*part).max(1));
+            now.is_some()
+        });
         self.shared.retain(|&id| free.take_id(id));
         while self.shared.len() > masters.len() {
             let surplus = self.shared.pop().expect("it is longer than something");
@@ -37,44 +49,103 @@ impl Circle {
         if self.shared.len() < masters.len() {
             self.shared.extend(free.take_ids(masters.len() - self.shared.len()));
         }
-        let known: BTreeSet<AppId> = self.masters.iter().copied().collect();
-        let mut newcomers: Vec<AppId> =
-            masters.iter().copied().filter(|app| !known.contains(app)).collect();
+        let known: BTreeSet<AppId> = self.masters.iter().map(|(app, _)| *app).collect();
+        let newcomers = masters
+            .iter()
+            .filter(|(app, _)| !known.contains(app))
+            .map(|(app, part)| (*app, (*part).max(1)));
         let shared_before = !self.masters.is_empty();
-        if !shared_before {
-            newcomers = self.near_home(newcomers, came_from);
-        }
         self.masters.extend(newcomers);
+        self.masters.sort_by_key(|(_, part)| Reverse(*part));
+        if !shared_before && self.groups().count() == 1 {
+            let apps = self.masters.iter().map(|(app, _)| *app).collect();
+            let part = self.masters[0].1;
+            let ordered = self.near_home(apps, came_from).into_iter();
+            self.masters = ordered.map(|app| (app, part)).collect();
+        }
         shared_before
     }
 
-    /// A turn: each master moves on by one place, unless all share alike already (rule 7: no
-    /// needless movement). They do when each processor has the same number of masters, and none may
-    /// be `joined` by masters that do not move.
+    /// A turn: each master moves on by one place of its group, unless all of each group share alike
+    /// already (rule 7: no needless movement). They do when their processors have the same number of
+    /// masters, and none may be `joined` by masters that do not move.
     pub(super) fn turn(&mut self, joined: bool) {
         if self.turns(joined) {
-            self.masters.rotate_left(1);
+            let lengths: Vec<usize> = self.groups().map(<[_]>::len).collect();
+            let mut rest = &mut self.masters[..];
+            for length in lengths {
+                let (group, others) = rest.split_at_mut(length);
+                group.rotate_left(1);
+                rest = others;
+            }
         }
     }
 
     /// Whether a turn moves any master.
     pub(super) fn turns(&self, joined: bool) -> bool {
-        let surplus = self.masters.len().checked_rem(self.shared.len());
-        surplus.is_some_and(|surplus| surplus != 0 || joined)
+        if self.shared.is_empty() || self.masters.is_empty() {
+            return false;
+        }
+        let lengths: Vec<usize> = self
+            .runs()
+            .into_iter()
+            .flat_map(|(_, length)| std::iter::repeat_n(length, length))
+            .collect();
+        let mut begin = 0;
+        let uneven = self.groups().any(|group| {
+            let own = &lengths[begin..begin + group.len()];
+            begin += group.len();
+            own.iter().any(|length| *length != own[0])
+        });
+        uneven || joined
     }
 
     /// The processor of each master. Empty when there is no processor for them.
     pub(super) fn places(&self) -> BTreeMap<AppId, u32> {
-        let runs = self.runs(self.masters.len());
+        let runs = self.runs().into_iter();
         let cpus = runs.flat_map(|(id, length)| std::iter::repeat_n(id, length));
-        self.masters.iter().copied().zip(cpus).collect()
+        self.masters.iter().map(|(app, _)| *app).zip(cpus).collect()
     }
 
-    /// Each shared processor with the number of masters on it: equal to within one.
-    fn runs(&self, masters: usize) -> impl Iterator<Item = (u32, usize)> {
-        let each = masters.checked_div(self.shared.len()).unwrap_or(0);
-        let longer = masters.checked_rem(self.shared.len()).unwrap_or(0);
-        self.shared.iter().enumerate().map(move |(i, &id)| (id, each + usize::from(i < longer)))
+    /// Those with equal parts.
+    fn groups(&self) -> impl Iterator<Item = &[(AppId, u32)]> {
+        self.masters.chunk_by(|one, other| one.1 == other.1)
+    }
+
+    /// Each shared processor with the number of masters on it: equal to within one for equal parts.
+    /// Otherwise as many as have its measure, an even part of what is due to all, when each of them
+    /// counts as the first one does. So the run at the end of a group has some of the next one, and
+    /// these do not crowd out the last of the group; what follows is measured anew.
+    fn runs(&self) -> Vec<(u32, usize)> {
+        let sum = |masters: &[(AppId, u32)]| masters.iter().map(|it| u64::from(it.1)).sum::<u64>();
+        let is_one_group = self.groups().nth(1).is_none();
+        let mut masters = &self.masters[..];
+        let (mut all, mut used, mut begin) = (sum(masters), 0, 0);
+        let mut runs = Vec::with_capacity(self.shared.len());
+        for (at, &id) in self.shared.iter().enumerate() {
+            let left = self.shared.len() - at;
+            let Some((_, part)) = masters.first().copied() else { break };
+            let part = u64::from(part);
+            let upto = all * (at + 1 - begin) as u64 / (self.shared.len() - begin) as u64;
+            let measure = upto.saturating_sub(used);
+            // One that is on one processor at all leaves one for each of the others.
+            let most = masters.len() - (left - 1).min(masters.len() - 1);
+            let length = match left {
+                1 => masters.len(),
+                _ if is_one_group => masters.len().div_ceil(left),
+                _ => usize::try_from(measure / part).unwrap_or(usize::MAX).clamp(1, most),
+            };
+            let (run, others) = masters.split_at(length);
+            used += part * length as u64;
+            masters = others;
+            if masters.first().is_some_and(|next| u64::from(next.1) != part)
+                || run.last().is_some_and(|last| u64::from(last.1) != part)
+            {
+                (all, used, begin) = (sum(masters), 0, at + 1);
+            }
+            runs.push((id, length));
+        }
+        runs
     }
 
     /// Orders masters so that as many as possible are on the processor from which they come.
@@ -84,7 +155,7 @@ impl Circle {
         came_from: impl Fn(&AppId) -> Option<u32>,
     ) -> Vec<AppId> {
         let mut runs: BTreeMap<u32, (usize, Vec<AppId>)> =
-            self.runs(masters.len()).map(|(id, length)| (id, (length, Vec::new()))).collect();
+            self.runs().into_iter().map(|(id, length)| (id, (length, Vec::new()))).collect();
         let mut elsewhere = VecDeque::new();
         for app in masters {
             match came_from(&app)
@@ -97,7 +168,7 @@ impl Circle {
         }
         let mut order = Vec::new();
         for id in &self.shared {
-            let (length, run) = &runs[id];
+            let Some((length, run)) = runs.get(id) else { continue };
             order.extend(run);
             let holes = length - run.len();
             order.extend(elsewhere.drain(..holes.min(elsewhere.len())));

@@ -161,7 +161,9 @@ fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(),
         }
     }
     prop_assert!(decision.unbound || own + sharing.min(1) <= u64::from(snapshot.processors));
-    if !snapshot.is_crowded() && !takes_turns(name) && name != "batch" {
+    let by_weight = matches!(name, "dss" | "dss-ts" | "fair");
+    let alike = snapshot.apps.iter().all(|app| app.weight == snapshot.apps[0].weight);
+    if !snapshot.is_crowded() && !takes_turns(name) && name != "batch" && (alike || !by_weight) {
         prop_assert_eq!(sharing, 0, "nobody shares when there is a processor for everybody");
     }
     // Rule 4: which applications may take what is released.
@@ -333,6 +335,12 @@ proptest! {
             app.id = AppId(id);
         }
         let processors = apps.len() as u32 + extra;
+        let decision = decide("dss", &apps, processors, true);
+        let satisfied = decision.work_list.is_empty();
+        prop_assert!(satisfied || decision.unallocated(processors) == 0, "{decision:?}");
+        // Where weights differ, light ones may share.
+        let weights: Vec<f64> = apps.iter().map(|app| app.weight).collect();
+        apps.iter_mut().for_each(|app| app.weight = 1.0);
         let got = numbers(&decide("dss", &apps, processors, true));
         let wanted: u64 = apps.iter().map(|app| u64::from(app.wants())).sum();
         let sum: u64 = got.iter().map(|&a| u64::from(a)).sum();
@@ -346,7 +354,8 @@ proptest! {
         }
         // Without minima: an application that claims at least as much as another, and can use as
         // much, has as much; but for rounding.
-        let level: Vec<AppView> = apps.iter().map(|app| AppView { min: 1, ..*app }).collect();
+        let level: Vec<AppView> =
+            apps.iter().zip(weights).map(|(app, weight)| AppView { min: 1, weight, ..*app }).collect();
         let got = numbers(&decide("dss", &level, processors, true));
         for (a, got_a) in level.iter().zip(&got).filter(|(a, _)| a.check().is_ok()) {
             for (b, got_b) in level.iter().zip(&got).filter(|(b, _)| b.check().is_ok()) {

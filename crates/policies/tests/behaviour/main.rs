@@ -11,4 +11,5 @@ mod support;
 mod turnaround;
 mod turns;
 mod vtq;
+mod weights;
 mod worked_cases;
