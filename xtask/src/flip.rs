@@ -126,6 +126,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     stage.examples()?;
     stage.tests()?;
     stage.pools()?;
+    stage.arenas()?;
     stage.rare()?;
     stage.unsafe_places()?;
     stage.heirs()?;
@@ -294,6 +295,25 @@ impl Stage<'_> {
         for _ in 0..self.options.rounds {
             let mut command = manager.run(&program);
             command.arg(&library).arg("flip");
+            let finish = self.run_one(command, &[])?;
+            self.note(NAME, is_ok(&finish));
+        }
+        drop(manager);
+        Ok(())
+    }
+
+    /// A client of permits, whose workers follow.
+    fn arenas(&mut self) -> anyhow::Result<()> {
+        const NAME: &str = "arenas";
+        if !self.wanted(NAME) {
+            return Ok(());
+        }
+        let source = self.workspace.root.join("crates/omp-shim/tests/c/arenas.c");
+        let program = self.compile(&source, NAME)?;
+        let manager = self.manager("20ms")?;
+        for _ in 0..self.options.rounds {
+            let mut command = manager.run(&program);
+            command.arg(self.library.join("libtcm.so.1")).arg("flip");
             let finish = self.run_one(command, &[])?;
             self.note(NAME, is_ok(&finish));
         }

@@ -21,6 +21,7 @@ mod skips;
 mod suite;
 mod test;
 mod vm;
+mod wheel;
 mod words;
 
 use clap::{Parser, Subcommand};
@@ -69,6 +70,8 @@ enum Task {
     Flip(flip::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
+    /// Packs manager, drop-in library and a Python module into a wheel, in target/wheel.
+    Wheel(wheel::Options),
     /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them
     /// below target/real.
     Real(real::Options),
@@ -87,6 +90,7 @@ fn main() -> anyhow::Result<()> {
         Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
         Task::San(options) => san::run(&workspace, &options).map(drop),
         Task::Vm(guest) => vm::run(&workspace, &guest).map(drop),
+        Task::Wheel(options) => wheel::run(&workspace, &options).map(drop),
         Task::Report(options) => report::run(&workspace, &options),
         Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),

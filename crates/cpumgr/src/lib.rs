@@ -16,7 +16,7 @@
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `socket`: what a command shows, and which manager it asks.
 //! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
-//! 13. `run`: programs that are started under it.
+//! 13. `newcomer`, `run`: programs that are started under it.
 //! 14. `command`: each command.
 
 use std::process::ExitCode;
@@ -51,6 +51,7 @@ mod log;
 pub mod machine;
 mod masks;
 mod mistake;
+mod newcomer;
 pub mod numa;
 mod output;
 mod own_file;

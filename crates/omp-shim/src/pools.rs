@@ -38,6 +38,7 @@
 //!   process makes its next thread after that.
 //! - [`libraries::SLOTS`] libraries in a process are followed; more are left alone.
 
+pub(crate) mod arenas;
 mod blis;
 mod call;
 mod dial;
@@ -46,6 +47,8 @@ mod follower;
 mod libraries;
 mod mkl;
 mod openblas;
+pub(crate) mod permits;
+mod tbb;
 
 use crate::process::copies::Host;
 use crate::settings::{Settings, settings};
@@ -60,8 +63,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 type Kind = fn(Module) -> Option<Box<dyn Pool>>;
 
 /// What is looked for: a piece of the file's name, and what the library is if it is one.
-const KINDS: [(&[u8], Kind); 3] =
-    [(b"openblas", openblas::of), (b"libblis", blis::of), (b"libmkl_rt", mkl::of)];
+const KINDS: [(&[u8], Kind); 4] = [
+    (b"openblas", openblas::of),
+    (b"libblis", blis::of),
+    (b"libmkl_rt", mkl::of),
+    (b"libtbb", tbb::of),
+];
 
 /// The calling thread makes a thread, in the program's code or a library's.
 pub(crate) fn at_thread() {

@@ -13,6 +13,7 @@
 //! calls are not run here are looked at as long as the process computes, and less and less often
 //! while it does not.
 
+use super::arenas;
 use super::libraries::{FORKING, followed};
 use crate::settings::settings;
 use platform::clock::{monotonic_ns, process_ns};
@@ -21,7 +22,10 @@ use platform::pthread::{Pthread, set_name};
 use std::mem::MaybeUninit;
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +45,8 @@ const PART: u64 = 32;
 static HOME: AtomicU32 = AtomicU32::new(0);
 /// Changes when a number was lowered.
 static CALL: PrivateFutex = PrivateFutex::new(0);
+/// The thread looks less often than each [`TICK`], or not at all.
+static IS_SLOW: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread, once in a process. Where the system refuses it, numbers go down and not up.
 pub(super) fn begin() {
@@ -80,6 +86,17 @@ pub(super) fn wake() {
     // ORDERING: Relaxed - the system call that follows orders it before the sleeper's look.
     CALL.word().fetch_add(1, Relaxed);
     CALL.wake(1);
+}
+
+/// There is something to look at each [`TICK`], which the caller has made known. Cost: a load, while
+/// the thread does that anyway.
+pub(super) fn hurry() {
+    // ORDERING: SeqCst - A (the caller) writes that an arena is active and then looks here; B (the
+    // thread) writes here that it is slow and then looks for active arenas: one of them sees the
+    // other.
+    if IS_SLOW.load(SeqCst) {
+        wake();
+    }
 }
 
 /// A child of a fork begins with the numbers that the program wants: until its first call of
@@ -123,12 +140,28 @@ fn follow(call: &PrivateFutex) -> ! {
             pause = if is_so { TICK } else { (pause * 2).min(PAUSE) };
             (judged, is_busy) = (now, Some(is_so));
         }
-        if look(is_busy) {
-            let _ = call.wait(seen, None);
-            // What the process computed meanwhile says nothing of its next call.
-            (pause, judged) = (TICK, (monotonic_ns(), process_ns()));
+        let has_nothing = look(is_busy);
+        if has_nothing || pause > TICK {
+            // ORDERING: SeqCst - see `hurry`.
+            IS_SLOW.store(true, SeqCst);
+            let most = if !has_nothing {
+                Some(pause)
+            } else if arenas::are_active() {
+                Some(TICK)
+            } else {
+                None
+            };
+            let _ = call.wait(seen, most);
+            // ORDERING: Relaxed, both - hints.
+            IS_SLOW.store(false, Relaxed);
+            if has_nothing || call.word().load(Relaxed) != seen {
+                // What the process computed meanwhile says nothing of its next call.
+                (pause, judged) = (TICK, (monotonic_ns(), process_ns()));
+            }
         }
-        thread::sleep(pause);
+        if pause <= TICK {
+            thread::sleep(TICK);
+        }
     }
 }
 
@@ -141,6 +174,7 @@ fn look(is_busy: Option<bool>) -> bool {
         host.ask_again();
     }
     let granted = host.limit();
+    arenas::follow(granted);
     followed().filter(|library| !library.is_ours).for_each(|library| library.follow(granted));
     for library in lowered().filter(|library| library.is_ours) {
         match is_busy {
@@ -155,6 +189,7 @@ fn look(is_busy: Option<bool>) -> bool {
         }
         library.follow(granted);
     }
-    followed().all(|library| library.is_ours)
+    !arenas::are_active()
+        && followed().all(|library| library.is_ours)
         && (is_busy == Some(false) || lowered().next().is_none())
 }
