@@ -10,7 +10,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -54,6 +54,9 @@ const TESTS: [(&str, &[(&str, &str)]); 18] = [
     ("old", &[]),
     ("memory", &[]),
 ];
+/// What `tests/real/checks.py` can do.
+const WHEEL_CHECKS: [&str; 8] =
+    ["alone", "threads", "fork", "spawn", "loky", "nested", "limits", "closed"];
 /// After this time a gang whose manager was killed runs again (D5).
 const LONGEST_PAUSE: f64 = 1.0;
 
@@ -127,6 +130,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     stage.tests()?;
     stage.pools()?;
     stage.arenas()?;
+    stage.wheels()?;
     stage.rare()?;
     stage.unsafe_places()?;
     stage.heirs()?;
@@ -159,7 +163,8 @@ impl Stage<'_> {
 
     /// A manager that flips with this period.
     fn manager(&self, period: &str) -> anyhow::Result<Manager> {
-        let options = ["--policy", "flip", "--quantum", "20ms", "--cpus"];
+        // Whatever else runs here: a processor that is left to strangers is no change.
+        let options = ["--policy", "flip", "--quantum", "20ms", "--strangers", "ignore", "--cpus"];
         let cpus = crate::measure::processors()?
             .iter()
             .take(2)
@@ -299,6 +304,41 @@ impl Stage<'_> {
             self.note(NAME, is_ok(&finish));
         }
         drop(manager);
+        Ok(())
+    }
+
+    /// Wheels with pools of their own, where a Python has them (`NANOS_TEST_PYTHON`; else the one of
+    /// `cargo xtask real`, else the system's).
+    fn wheels(&mut self) -> anyhow::Result<()> {
+        let wanted = |check: &&str| self.wanted("wheels") || self.wanted(check);
+        let checks: Vec<&str> = WHEEL_CHECKS.iter().copied().filter(|it| wanted(&it)).collect();
+        if checks.is_empty() {
+            return Ok(());
+        }
+        let named = std::env::var_os("NANOS_TEST_PYTHON").map(PathBuf::from);
+        let own = self.workspace.target.join("real/venv-pools/bin/python");
+        let python = named.unwrap_or_else(|| if own.exists() { own } else { "python3".into() });
+        let script = self.workspace.root.join("tests/real/checks.py");
+        for check in checks {
+            let mut imports = Command::new(&python);
+            let needs = "import numpy, scipy, joblib, threadpoolctl";
+            let found = imports.args(["-c", needs]).stderr(Stdio::null()).status();
+            if !found.is_ok_and(|status| status.success()) {
+                skips::note(format_args!(
+                    "flip: wheels-{check}: {} has no numpy, scipy, joblib and threadpoolctl",
+                    python.display()
+                ));
+                continue;
+            }
+            let manager = self.manager("20ms")?;
+            for _ in 0..self.options.rounds {
+                let mut command = manager.run(&python);
+                command.arg(&script).args([check, "1"]);
+                let finish = self.run_one(command, &[])?;
+                self.note(&format!("wheels-{check}"), is_ok(&finish));
+            }
+            drop(manager);
+        }
         Ok(())
     }
 

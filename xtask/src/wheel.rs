@@ -34,9 +34,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     files.extend(LIBRARIES.map(|name| (folder.join(name), format!("nanos/lib/nanos/{name}"))));
     let mut lowest = (0, 0);
     for (file, _) in &files {
-        lowest = lowest.max(glibc(file)?);
+        lowest = lowest.max(glibc(file)?.unwrap_or_default());
     }
     let place = workspace.target.join("wheel");
+    ensure!(lowest > (0, 0), "no file asks for a version of glibc");
     // Of other versions, and what a check left.
     let _ = std::fs::remove_dir_all(&place);
     let mut pack = Command::new("python3");
@@ -59,7 +60,8 @@ fn check(workspace: &Workspace, place: &Path, wheel: &Path) -> anyhow::Result<()
     let python = venv.join("bin/python");
     said(Command::new(&python).args(["-m", "pip", "install", "-q", "--no-index"]).arg(wheel))?;
     let mut using = Command::new(&python);
-    using.arg(workspace.root.join("packaging/python/check.py"));
+    // Not the sources beside the script.
+    using.arg("-I").arg(workspace.root.join("packaging/python/check.py"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&path));
     using.env("PATH", std::env::join_paths(folders).context("a folder's name")?);
@@ -85,10 +87,9 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
     Ok(text(&output.stdout))
 }
 
-/// The lowest version of glibc that has all that a file asks for.
-fn glibc(file: &Path) -> anyhow::Result<(u32, u32)> {
-    let listing = said(Command::new("objdump").arg("-T").arg(file))?;
-    highest(&listing).with_context(|| format!("{} asks for no version of glibc", file.display()))
+/// The lowest version of glibc that has all that a file asks for; `None`: it asks for nothing.
+fn glibc(file: &Path) -> anyhow::Result<Option<(u32, u32)>> {
+    said(Command::new("objdump").arg("-T").arg(file)).map(|listing| highest(&listing))
 }
 
 /// The highest `GLIBC_a.b` among the symbols of other libraries.

@@ -46,6 +46,7 @@ mod find;
 mod follower;
 mod libraries;
 mod mkl;
+mod numbers;
 mod openblas;
 pub(crate) mod permits;
 mod tbb;
@@ -55,6 +56,7 @@ use crate::settings::{Settings, settings};
 use dial::Held;
 use find::Module;
 use libraries::{FOLLOWED, Followed, Pool};
+use numbers::Numbers;
 use platform::aside::Aside;
 use platform::lock::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -116,9 +118,14 @@ fn follow(pool: Box<dyn Pool>) -> bool {
     }
     let is_managed = environment.follows_manager() && host.is_managed();
     if is_managed || threads > host.processors() {
-        let is_ours = is_managed && pool.hand_over(slot);
+        let is_ours = is_managed && pool.can_hand_over();
         let (dial, is_crowded) = (Held::new(threads), AtomicBool::new(false));
-        let _ = FOLLOWED[slot].set(Followed { pool, dial, is_ours, is_crowded });
+        let numbers = Numbers::new(threads);
+        let library = Followed { pool, dial, is_ours, is_crowded, numbers };
+        let library = FOLLOWED[slot].get_or_init(|| library);
+        if is_ours {
+            library.pool.hand_over(slot);
+        }
         follower::begin();
     }
     true

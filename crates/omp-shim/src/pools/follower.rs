@@ -116,6 +116,7 @@ fn open_before_fork() {
     }
     extern "C" fn in_child() {
         FORKING.store(0, Relaxed);
+        followed().for_each(|library| library.numbers.forget());
     }
     static ONCE: AtomicU32 = AtomicU32::new(0);
     // ORDERING: Relaxed - a flag on its own.

@@ -1,6 +1,7 @@
 //! The libraries of this process that are followed, and what each can do.
 
 use super::dial::Held;
+use super::numbers::Numbers;
 use platform::lock::Once;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -12,9 +13,13 @@ pub(in crate::pools) trait Pool: fmt::Debug + Send + Sync {
     /// Its next call is to have `threads` at most: no more than it had or was set to by the
     /// program. May be called while others of its calls run.
     fn set_threads(&self, threads: usize);
-    /// Has its calls run in `pools::call` from now on, as those of the pool in `slot`. False where
-    /// it cannot. Called before its first call that has several threads.
-    fn hand_over(&self, slot: usize) -> bool;
+    /// Whether it can have its calls run in `pools::call`.
+    fn can_hand_over(&self) -> bool {
+        false
+    }
+    /// Has them run there from now on, as those of the library in `slot`. Called where it can,
+    /// before its first call that has several threads.
+    fn hand_over(&self, _slot: usize) {}
 }
 
 /// Libraries of one process.
@@ -29,6 +34,8 @@ pub(super) struct Followed {
     pub(super) is_ours: bool,
     /// Its last call found the program's processors taken by other calls or regions.
     pub(super) is_crowded: AtomicBool,
+    /// Of the jobs of its calls.
+    pub(super) numbers: Numbers,
 }
 
 pub(super) static FOLLOWED: [Once<Followed>; SLOTS] = [const { Once::new() }; SLOTS];

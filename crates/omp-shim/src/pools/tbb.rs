@@ -87,8 +87,4 @@ impl Pool for Tbb {
             unsafe { (self.destroy)(&raw mut *before) };
         }
     }
-
-    fn hand_over(&self, _slot: usize) -> bool {
-        false
-    }
 }
