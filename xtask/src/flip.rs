@@ -291,19 +291,22 @@ impl Stage<'_> {
         }
         let sources = self.workspace.root.join("crates/omp-shim/tests/c");
         let program = self.compile(&sources.join("pools.c"), NAME)?;
-        // Pools are known by the names of their files.
-        let library = self.folder.path().join("libopenblas-of-a-test.so");
-        let mut build = Command::new("gcc");
-        build.args(["-O1", "-shared", "-fPIC"]).arg(sources.join("pool_library.c"));
-        must_succeed(build.arg("-o").arg(&library).arg("-lpthread"))?;
-        let manager = self.manager("20ms")?;
-        for _ in 0..self.options.rounds {
-            let mut command = manager.run(&program);
-            command.arg(&library).arg("flip");
-            let finish = self.run_one(command, &[])?;
-            self.note(NAME, is_ok(&finish));
+        for (mode, option) in [("flip", None), ("own", Some("-DOWN_THREADS"))] {
+            // Pools are known by the names of their files.
+            let library = self.folder.path().join(format!("libopenblas-of-a-test-{mode}.so"));
+            let mut build = Command::new("gcc");
+            build.args(["-O1", "-shared", "-fPIC"]).args(option);
+            build.arg(sources.join("pool_library.c"));
+            must_succeed(build.arg("-o").arg(&library).arg("-lpthread"))?;
+            let manager = self.manager("20ms")?;
+            for _ in 0..self.options.rounds {
+                let mut command = manager.run(&program);
+                command.arg(&library).arg(mode);
+                let finish = self.run_one(command, &[])?;
+                self.note(&format!("{NAME}-{mode}"), is_ok(&finish));
+            }
+            drop(manager);
         }
-        drop(manager);
         Ok(())
     }
 

@@ -110,13 +110,14 @@ pub(crate) fn disconnect(id: u64) -> bool {
     if !is_here() {
         return true;
     }
+    let no_calls = without_calls();
     let mut arenas = arenas();
     let before = arenas.clients.len();
     arenas.clients.retain(|client| client.id != id);
     let was_there = arenas.clients.len() < before;
     arenas.permits.remove_client(id);
+    drop(no_calls);
     share(arenas, None);
-    await_calls();
     was_there
 }
 
@@ -162,13 +163,14 @@ pub(crate) fn release(permit: usize) -> bool {
     if !is_here() {
         return true;
     }
+    let no_calls = without_calls();
     let mut arenas = arenas();
-    if !arenas.permits.remove(permit) {
-        return false;
+    let was_there = arenas.permits.remove(permit);
+    drop(no_calls);
+    if was_there {
+        share(arenas, None);
     }
-    share(arenas, None);
-    await_calls();
-    true
+    was_there
 }
 
 /// What a permit has: workers of each part, and its state.
@@ -257,10 +259,9 @@ fn tell() {
     drop(calls);
 }
 
-/// Returns when no call is under way that began before this, but the one in which it is called.
-fn await_calls() {
+/// While this lives no owner is called but by the caller itself, in a call.
+fn without_calls() -> Option<MutexGuard<'static, ()>> {
     // ORDERING: Relaxed - as in `tell`.
-    if CALLER.load(Relaxed) != current_tid().0 {
-        drop(CALLS.lock());
-    }
+    (CALLER.load(Relaxed) != current_tid().0)
+        .then(|| CALLS.lock().unwrap_or_else(PoisonError::into_inner))
 }
