@@ -7,10 +7,12 @@
 //! that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager is
 //! killed while it is out (D5).
 
+mod pools;
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -54,9 +56,6 @@ const TESTS: [(&str, &[(&str, &str)]); 18] = [
     ("old", &[]),
     ("memory", &[]),
 ];
-/// What `tests/real/checks.py` can do.
-const WHEEL_CHECKS: [&str; 8] =
-    ["alone", "threads", "fork", "spawn", "loky", "nested", "limits", "closed"];
 /// After this time a gang whose manager was killed runs again (D5).
 const LONGEST_PAUSE: f64 = 1.0;
 
@@ -130,6 +129,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     stage.tests()?;
     stage.pools()?;
     stage.arenas()?;
+    stage.tbb()?;
     stage.wheels()?;
     stage.rare()?;
     stage.unsafe_places()?;
@@ -280,87 +280,6 @@ impl Stage<'_> {
             }
             drop(manager);
         }
-        Ok(())
-    }
-
-    /// A library with threads of its own, which the program loads late.
-    fn pools(&mut self) -> anyhow::Result<()> {
-        const NAME: &str = "pools";
-        if !self.wanted(NAME) {
-            return Ok(());
-        }
-        let sources = self.workspace.root.join("crates/omp-shim/tests/c");
-        let program = self.compile(&sources.join("pools.c"), NAME)?;
-        for (mode, option) in [("flip", None), ("own", Some("-DOWN_THREADS"))] {
-            // Pools are known by the names of their files.
-            let library = self.folder.path().join(format!("libopenblas-of-a-test-{mode}.so"));
-            let mut build = Command::new("gcc");
-            build.args(["-O1", "-shared", "-fPIC"]).args(option);
-            build.arg(sources.join("pool_library.c"));
-            must_succeed(build.arg("-o").arg(&library).arg("-lpthread"))?;
-            let manager = self.manager("20ms")?;
-            for _ in 0..self.options.rounds {
-                let mut command = manager.run(&program);
-                command.arg(&library).arg(mode);
-                let finish = self.run_one(command, &[])?;
-                self.note(&format!("{NAME}-{mode}"), is_ok(&finish));
-            }
-            drop(manager);
-        }
-        Ok(())
-    }
-
-    /// Wheels with pools of their own, where a Python has them (`NANOS_TEST_PYTHON`; else the one of
-    /// `cargo xtask real`, else the system's).
-    fn wheels(&mut self) -> anyhow::Result<()> {
-        let wanted = |check: &&str| self.wanted("wheels") || self.wanted(check);
-        let checks: Vec<&str> = WHEEL_CHECKS.iter().copied().filter(|it| wanted(&it)).collect();
-        if checks.is_empty() {
-            return Ok(());
-        }
-        let named = std::env::var_os("NANOS_TEST_PYTHON").map(PathBuf::from);
-        let own = self.workspace.target.join("real/venv-pools/bin/python");
-        let python = named.unwrap_or_else(|| if own.exists() { own } else { "python3".into() });
-        let script = self.workspace.root.join("tests/real/checks.py");
-        for check in checks {
-            let mut imports = Command::new(&python);
-            let needs = "import numpy, scipy, joblib, threadpoolctl";
-            let found = imports.args(["-c", needs]).stderr(Stdio::null()).status();
-            if !found.is_ok_and(|status| status.success()) {
-                skips::note(format_args!(
-                    "flip: wheels-{check}: {} has no numpy, scipy, joblib and threadpoolctl",
-                    python.display()
-                ));
-                continue;
-            }
-            let manager = self.manager("20ms")?;
-            for _ in 0..self.options.rounds {
-                let mut command = manager.run(&python);
-                command.arg(&script).args([check, "1"]);
-                let finish = self.run_one(command, &[])?;
-                self.note(&format!("wheels-{check}"), is_ok(&finish));
-            }
-            drop(manager);
-        }
-        Ok(())
-    }
-
-    /// A client of permits, whose workers follow.
-    fn arenas(&mut self) -> anyhow::Result<()> {
-        const NAME: &str = "arenas";
-        if !self.wanted(NAME) {
-            return Ok(());
-        }
-        let source = self.workspace.root.join("crates/omp-shim/tests/c/arenas.c");
-        let program = self.compile(&source, NAME)?;
-        let manager = self.manager("20ms")?;
-        for _ in 0..self.options.rounds {
-            let mut command = manager.run(&program);
-            command.arg(self.library.join("libtcm.so.1")).arg("flip");
-            let finish = self.run_one(command, &[])?;
-            self.note(NAME, is_ok(&finish));
-        }
-        drop(manager);
         Ok(())
     }
 

@@ -90,7 +90,7 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
         Ok(directory) => {
             offer(&mut command, &directory, args, &warn);
             if args.tell_share {
-                tell_share(&mut command, &directory, &warn);
+                newcomer::tell(&mut command, &directory, &warn);
             }
         }
         Err(NoLibrary::Absent { looked }) => warn(&format!(
@@ -112,28 +112,6 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     inherited::pass_on(&mut command);
     let source = command.exec();
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
-}
-
-/// Has the program hear how many processors a newcomer gets.
-fn tell_share(command: &mut Command, directory: &Path, warn: &impl Fn(&str)) {
-    let of = |command: &Command, name: &str| {
-        let set = command.get_envs().find(|(key, _)| *key == name);
-        set.map_or_else(|| env::var_os(name), |(_, value)| value.map(OsStr::to_owned))
-    };
-    let unheard = |why: &str| {
-        warn(&format!("--tell-share: {why}; the program hears how many processors there are"));
-    };
-    let Some(socket) = of(command, SOCKET_VARIABLE).filter(|socket| socket != "off") else {
-        return unheard("no manager says what a newcomer gets");
-    };
-    let told = newcomer::share(Path::new(&socket)).map_err(|error| Error::from(error).to_string());
-    match told.and_then(|share| newcomer::tell(command, directory, share)) {
-        Ok(library) => {
-            let list = of(command, "LD_PRELOAD");
-            command.env("LD_PRELOAD", in_front(Path::new(&library), list.as_deref()));
-        }
-        Err(why) => unheard(&why),
-    }
 }
 
 /// Puts the library in front of those that the program finds, where the loader can be told of it:
