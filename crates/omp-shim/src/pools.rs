@@ -35,8 +35,8 @@
 //! - A number that the program sets and that is the one the library has just then, lowered by us,
 //!   cannot be told from ours, and is no limit. Teams have no more threads than processors anyway.
 //! - One that has a single thread (MKL has, in the region for which it makes its threads) is looked
-//!   at again for some seconds; told later to have more, it is found when the process makes its next
-//!   thread after that.
+//!   at again for some seconds; told later to have more, it is found when the process makes its
+//!   next thread after that.
 //! - [`libraries::SLOTS`] libraries in a process are followed; more are left alone.
 
 pub(crate) mod arenas;

@@ -11,6 +11,7 @@ use crate::skips;
 /// What `tests/real/checks.py` can do.
 const WHEEL_CHECKS: [&str; 8] =
     ["alone", "threads", "fork", "spawn", "loky", "nested", "limits", "closed"];
+
 impl Stage<'_> {
     /// A library with threads of its own, which the program loads late.
     pub(super) fn pools(&mut self) -> anyhow::Result<()> {
@@ -78,11 +79,11 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Wheels with pools of their own, where a Python has them (`NANOS_TEST_PYTHON`; else the one of
-    /// `cargo xtask real`, else the system's).
+    /// Wheels with pools of their own, where a Python has them: the one that `NANOS_TEST_PYTHON`
+    /// names, else that of `cargo xtask real`, else the system's.
     pub(super) fn wheels(&mut self) -> anyhow::Result<()> {
         let wanted = |check: &&str| self.wanted("wheels") || self.wanted(check);
-        let checks: Vec<&str> = WHEEL_CHECKS.iter().copied().filter(|it| wanted(&it)).collect();
+        let checks: Vec<&str> = WHEEL_CHECKS.iter().copied().filter(wanted).collect();
         if checks.is_empty() {
             return Ok(());
         }

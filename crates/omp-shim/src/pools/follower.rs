@@ -93,8 +93,8 @@ pub(super) fn wake() {
     CALL.wake(1);
 }
 
-/// There is something to look at each [`TICK`], which the caller has made known. Cost: a load, while
-/// the thread does that anyway.
+/// There is something to look at each [`TICK`], which the caller has made known. Cost: a load,
+/// while the thread does that anyway.
 pub(super) fn hurry() {
     // ORDERING: SeqCst - A (the caller) writes that an arena is active and then looks here; B (the
     // thread) writes here that it is slow and then looks for active arenas: one of them sees the

@@ -67,7 +67,7 @@ impl Numbers {
         let mut taken = self.taken.load(SeqCst);
         loop {
             let (first, bits) = free(taken, count, jobs)?;
-            // ORDERING: Acquire in SeqCst - who had the buffers before is done with them.
+            // ORDERING: Acquire in SeqCst - the call that had the buffers is done with them.
             match self.taken.compare_exchange_weak(taken, taken | bits, SeqCst, SeqCst) {
                 Ok(_) => return Some(Taken { numbers: self, bits, first }),
                 Err(now) => taken = now,
