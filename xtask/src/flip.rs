@@ -7,6 +7,8 @@
 //! that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager is
 //! killed while it is out (D5).
 
+mod pools;
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -126,6 +128,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     stage.examples()?;
     stage.tests()?;
     stage.pools()?;
+    stage.arenas()?;
+    stage.tbb()?;
+    stage.wheels()?;
     stage.rare()?;
     stage.unsafe_places()?;
     stage.heirs()?;
@@ -158,7 +163,8 @@ impl Stage<'_> {
 
     /// A manager that flips with this period.
     fn manager(&self, period: &str) -> anyhow::Result<Manager> {
-        let options = ["--policy", "flip", "--quantum", "20ms", "--cpus"];
+        // Whatever else runs here: a processor that is left to strangers is no change.
+        let options = ["--policy", "flip", "--quantum", "20ms", "--strangers", "ignore", "--cpus"];
         let cpus = crate::measure::processors()?
             .iter()
             .take(2)
@@ -274,30 +280,6 @@ impl Stage<'_> {
             }
             drop(manager);
         }
-        Ok(())
-    }
-
-    /// A library with threads of its own, which the program loads late.
-    fn pools(&mut self) -> anyhow::Result<()> {
-        const NAME: &str = "pools";
-        if !self.wanted(NAME) {
-            return Ok(());
-        }
-        let sources = self.workspace.root.join("crates/omp-shim/tests/c");
-        let program = self.compile(&sources.join("pools.c"), NAME)?;
-        // Pools are known by the names of their files.
-        let library = self.folder.path().join("libopenblas-of-a-test.so");
-        let mut build = Command::new("gcc");
-        build.args(["-O1", "-shared", "-fPIC"]).arg(sources.join("pool_library.c"));
-        must_succeed(build.arg("-o").arg(&library).arg("-lpthread"))?;
-        let manager = self.manager("20ms")?;
-        for _ in 0..self.options.rounds {
-            let mut command = manager.run(&program);
-            command.arg(&library).arg("flip");
-            let finish = self.run_one(command, &[])?;
-            self.note(NAME, is_ok(&finish));
-        }
-        drop(manager);
         Ok(())
     }
 

@@ -22,6 +22,7 @@ mod skips;
 mod suite;
 mod test;
 mod vm;
+mod wheel;
 mod words;
 
 use clap::{Parser, Subcommand};
@@ -74,6 +75,8 @@ enum Task {
     Deb(dist::Options),
     /// Makes a tarball of the same in target/dist.
     Tarball(dist::Options),
+    /// Packs manager, drop-in library and a Python module into a wheel, in target/wheel.
+    Wheel(wheel::Options),
     /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them
     /// below target/real.
     Real(real::Options),
@@ -92,6 +95,7 @@ fn main() -> anyhow::Result<()> {
         Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
         Task::San(options) => san::run(&workspace, &options).map(drop),
         Task::Vm(guest) => vm::run(&workspace, &guest).map(drop),
+        Task::Wheel(options) => wheel::run(&workspace, &options).map(drop),
         Task::Report(options) => report::run(&workspace, &options),
         Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),

@@ -1,6 +1,8 @@
 //! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking
 //! with the pkg-config file that says how; `libnanos_asat.so` and `asat.h` for programs with
-//! threads of their own; `upm.h` for programs that have their pages moved. Two forms of the same
+//! threads of their own; `upm.h` for programs that have their pages moved; `libtcm.so.1`, the name
+//! under which oneTBB looks for what grants its arenas workers; `libnanos_count.so` for
+//! `cpumgr run --tell-share`. Two forms of the same
 //! code: the one that is shipped is linked as a whole, which takes a processor half a minute; the
 //! one that tests load on the way is not.
 
@@ -75,6 +77,8 @@ pub(crate) fn run(workspace: &Workspace, form: Form) -> anyhow::Result<PathBuf> 
     shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;
     fixed(&archive, private.path(), &folder.join("libnanos_omp.a"))?;
     without_openmp(&abi, &folder)?;
+    for_arenas(&folder)?;
+    for_strangers(&abi, &folder)?;
     copied(&abi, "upm.h", &folder)?;
     let description = folder.join("nanos_omp.pc");
     std::fs::write(&description, PKG_CONFIG)
@@ -128,6 +132,31 @@ fn without_openmp(abi: &Path, folder: &Path) -> anyhow::Result<()> {
     std::fs::rename(&fresh, &library)
         .with_context(|| format!("cannot put {} in its place", library.display()))?;
     copied(abi, "asat.h", folder)
+}
+
+/// What `cpumgr run --tell-share` puts in front of programs that ask how many processors there are.
+fn for_strangers(abi: &Path, folder: &Path) -> anyhow::Result<()> {
+    let library = folder.join("libnanos_count.so");
+    let fresh = library.with_extension("new");
+    let mut link = tool("gcc");
+    link.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra"]);
+    link.args(["-Wl,-soname,libnanos_count.so", "-o"]).arg(&fresh);
+    must_succeed(link.arg(abi.join("count.c")).arg("-ldl"))?;
+    std::fs::rename(&fresh, &library)
+        .with_context(|| format!("cannot put {} in its place", library.display()))
+}
+
+/// A name for the shared library, and nothing else: what asks for this one finds that one's
+/// functions. One that is in the process under its own name already is not loaded again.
+fn for_arenas(folder: &Path) -> anyhow::Result<()> {
+    let library = folder.join("libtcm.so.1");
+    let fresh = library.with_extension("new");
+    let mut link = tool("gcc");
+    link.args(["-shared", "-nostdlib", "-Wl,-soname,libtcm.so.1", "-Wl,-rpath,$ORIGIN"]);
+    link.args(["-Wl,--no-as-needed", "-o"]).arg(&fresh).arg(folder.join("libgomp.so.1"));
+    must_succeed(&mut link)?;
+    std::fs::rename(&fresh, &library)
+        .with_context(|| format!("cannot put {} in its place", library.display()))
 }
 
 /// Puts a header beside the libraries.

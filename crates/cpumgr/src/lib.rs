@@ -16,8 +16,8 @@
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `papers`, `socket`, `style`: what a command shows, and which manager it asks.
 //! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
-//! 13. `doctor`, `metrics`, `replay`, `run`, `views`, `web`: the machine, measures, programs that
-//!     are started, parts of a report, and what browsers see.
+//! 13. `doctor`, `metrics`, `newcomer`, `replay`, `run`, `views`, `web`: the machine, measures,
+//!     programs that are started, parts of a report, and what browsers see.
 //! 14. `jobserver`: job tokens that follow a grant.
 //! 15. `command`: each command.
 
@@ -58,6 +58,7 @@ pub mod machine;
 mod masks;
 pub mod metrics;
 mod mistake;
+mod newcomer;
 pub mod numa;
 mod output;
 mod own_file;

@@ -22,7 +22,7 @@ use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::instance::{Holder, InstanceError};
 use crate::preload::{self, Program};
-use crate::{inherited, instance, machine, socket, status};
+use crate::{inherited, instance, machine, newcomer, socket, status};
 
 /// How long an answer of the manager may take: a manager that lives and is silent for longer counts
 /// as hung (D5). Its quantum, which could make that longer, is not known before it answers.
@@ -84,7 +84,12 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
         }
     }
     match library_directory(args.lib.as_deref()) {
-        Ok(directory) => offer(&mut command, &directory, args, &warn),
+        Ok(directory) => {
+            offer(&mut command, &directory, args, &warn);
+            if args.tell_share {
+                newcomer::tell(&mut command, &directory, &warn);
+            }
+        }
         Err(NoLibrary::Absent { looked }) => warn(&format!(
             "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask shim`, or name its \
              directory with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds"

@@ -18,6 +18,7 @@ mod fortran;
 pub(crate) mod front;
 mod gomp;
 mod locks;
+mod tcm;
 mod upm;
 
 use crate::migration;

@@ -34,10 +34,12 @@
 //! # Limits
 //! - A number that the program sets and that is the one the library has just then, lowered by us,
 //!   cannot be told from ours, and is no limit. Teams have no more threads than processors anyway.
-//! - One that was loaded with a single thread, and is told later to have more, is found when the
-//!   process makes its next thread after that.
+//! - One that has a single thread (MKL has, in the region for which it makes its threads) is looked
+//!   at again for some seconds; told later to have more, it is found when the process makes its
+//!   next thread after that.
 //! - [`libraries::SLOTS`] libraries in a process are followed; more are left alone.
 
+pub(crate) mod arenas;
 mod blis;
 mod call;
 mod dial;
@@ -45,13 +47,17 @@ mod find;
 mod follower;
 mod libraries;
 mod mkl;
+mod numbers;
 mod openblas;
+pub(crate) mod permits;
+mod tbb;
 
 use crate::process::copies::Host;
 use crate::settings::{Settings, settings};
 use dial::Held;
 use find::Module;
 use libraries::{FOLLOWED, Followed, Pool};
+use numbers::Numbers;
 use platform::aside::Aside;
 use platform::lock::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -60,22 +66,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 type Kind = fn(Module) -> Option<Box<dyn Pool>>;
 
 /// What is looked for: a piece of the file's name, and what the library is if it is one.
-const KINDS: [(&[u8], Kind); 3] =
-    [(b"openblas", openblas::of), (b"libblis", blis::of), (b"libmkl_rt", mkl::of)];
+const KINDS: [(&[u8], Kind); 4] = [
+    (b"openblas", openblas::of),
+    (b"libblis", blis::of),
+    (b"libmkl_rt", mkl::of),
+    (b"libtbb", tbb::of),
+];
 
 /// The calling thread makes a thread, in the program's code or a library's.
 pub(crate) fn at_thread() {
-    /// The loader's count at the last look.
-    static LOADED: AtomicU64 = AtomicU64::new(0);
     // ORDERING: Relaxed - a library's own thread makes its threads, and sees it loaded.
     if find::loads() != LOADED.load(Relaxed) {
-        look(&LOADED);
+        look();
     }
     follower::begin_in_child();
 }
 
+/// The loader's count at the last look that found all.
+static LOADED: AtomicU64 = AtomicU64::new(0);
+
 #[cold]
-fn look(loaded: &AtomicU64) {
+fn look() {
     static LOOK: Mutex<()> = Mutex::new(());
     let _aside = Aside::begin();
     // Another thread looks; or this one does, and makes the engine's threads. In the child of a
@@ -90,8 +101,15 @@ fn look(loaded: &AtomicU64) {
     let later = pools.filter_map(|pool| (!follow(pool)).then_some(())).count();
     if later == 0 {
         // ORDERING: Relaxed - as above.
-        loaded.store(loads, Relaxed);
+        LOADED.store(loads, Relaxed);
+    } else if is_managed() {
+        follower::look_again(look);
     }
+}
+
+fn is_managed() -> bool {
+    let Settings { environment, host, .. } = settings();
+    matches!(host, Host::Own) && environment.follows_manager() && host.is_managed()
 }
 
 /// Follows a library that was found, where there is something to follow; false where there may be
@@ -101,17 +119,22 @@ fn follow(pool: Box<dyn Pool>) -> bool {
     if threads < 2 {
         return false;
     }
-    let Settings { environment, host, .. } = settings();
+    let host = settings().host;
     // An older copy of this library, if there is one, has an engine and eyes of its own.
     let Some(slot) = FOLLOWED.iter().position(|slot| slot.get().is_none()) else { return true };
     if !matches!(host, Host::Own) {
         return true;
     }
-    let is_managed = environment.follows_manager() && host.is_managed();
+    let is_managed = is_managed();
     if is_managed || threads > host.processors() {
-        let is_ours = is_managed && pool.hand_over(slot);
+        let is_ours = is_managed && pool.can_hand_over();
         let (dial, is_crowded) = (Held::new(threads), AtomicBool::new(false));
-        let _ = FOLLOWED[slot].set(Followed { pool, dial, is_ours, is_crowded });
+        let numbers = Numbers::new(threads);
+        let library = Followed { pool, dial, is_ours, is_crowded, numbers };
+        let library = FOLLOWED[slot].get_or_init(|| library);
+        if is_ours {
+            library.pool.hand_over(slot);
+        }
         follower::begin();
     }
     true

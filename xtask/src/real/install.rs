@@ -8,9 +8,37 @@ use anyhow::{Context, bail, ensure};
 
 use crate::setup::{find_program, shown};
 
-const WHEELS: [&str; 2] = ["scikit-learn==1.7.2", "xgboost==3.0.5"];
-const PACKAGES: [&str; 5] =
-    ["python3-numpy", "libopenblas0-openmp", "libfftw3-dev", "libfftw3-double3", "graphicsmagick"];
+/// Those whose one pool is OpenMP's.
+pub(super) const OPENMP: Wheels =
+    Wheels { folder: "venv", list: &["scikit-learn==1.7.2", "xgboost==3.0.5"] };
+/// Those that have others.
+pub(super) const POOLS: Wheels = Wheels {
+    folder: "venv-pools",
+    list: &[
+        "numpy==2.4.6",
+        "scipy==1.17.1",
+        "scikit-learn==1.9.1",
+        "lightgbm==4.7.0",
+        "faiss-cpu==1.15.1",
+        "polars==2.1.0",
+        "duckdb==2.0.1",
+        "tbb==2023.2.0",
+    ],
+};
+const PACKAGES: [&str; 6] = [
+    "python3-numpy",
+    "libopenblas0-openmp",
+    "libfftw3-dev",
+    "libfftw3-double3",
+    "graphicsmagick",
+    "libtbb-dev",
+];
+
+/// What a virtual environment has.
+pub(super) struct Wheels {
+    folder: &'static str,
+    list: &'static [&'static str],
+}
 
 /// Runs a command to its end; an error has its last lines.
 pub(super) fn succeed(command: &mut Command) -> anyhow::Result<String> {
@@ -40,15 +68,15 @@ fn write_note(marker: &Path, list: &[&str]) -> anyhow::Result<()> {
     std::fs::write(marker, note(list)).with_context(|| format!("cannot write {}", marker.display()))
 }
 
-/// A virtual environment with the wheels; returns its python.
-pub(super) fn wheels(folder: &Path) -> anyhow::Result<PathBuf> {
-    let venv = folder.join("venv");
+/// A virtual environment with these wheels; returns its python.
+pub(super) fn wheels(folder: &Path, wheels: &Wheels) -> anyhow::Result<PathBuf> {
+    let venv = folder.join(wheels.folder);
     let (python, marker) = (venv.join("bin/python"), venv.join("installed"));
-    if !is_noted(&marker, &WHEELS) {
+    if !is_noted(&marker, wheels.list) {
         ensure!(find_program("python3").is_some(), "there is no python3 here");
         succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-        succeed(Command::new(&python).args(["-m", "pip", "install", "-q"]).args(WHEELS))?;
-        write_note(&marker, &WHEELS)?;
+        succeed(Command::new(&python).args(["-m", "pip", "install", "-q"]).args(wheels.list))?;
+        write_note(&marker, wheels.list)?;
     }
     Ok(python)
 }

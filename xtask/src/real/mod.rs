@@ -207,7 +207,11 @@ impl Stage {
             .command
             .split_first()
             .map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
-        let mut command = Command::new(program);
+        let mut command = if subject.is_run && runtime == Runtime::Managed {
+            self.manager.run(Path::new(&program))
+        } else {
+            Command::new(program)
+        };
         command.args(arguments);
         if subject.is_timed_outside {
             command.arg(self.output(copy));
@@ -249,7 +253,7 @@ impl Stage {
             }
         }
         for (runtime, copies) in copies {
-            self.end(runtime, copies)?;
+            self.end(subject, runtime, copies)?;
         }
         Ok(found)
     }
@@ -282,7 +286,7 @@ impl Stage {
                 index += 1;
                 !was_killed.get(index - 1).copied().unwrap_or_default()
             });
-            self.end(runtime, copies)?;
+            self.end(subject, runtime, copies)?;
             drop(hog);
             let mean = works.iter().map(|(seconds, _)| seconds).sum::<f64>() / works.len() as f64;
             found.push((runtime, mean, works.into_iter().map(|(_, found)| found).collect()));
@@ -377,12 +381,17 @@ impl Stage {
     }
 
     /// Ends copies after their work.
-    fn end(&mut self, runtime: Runtime, copies: Vec<Prompted>) -> anyhow::Result<()> {
+    fn end(
+        &mut self,
+        subject: &Subject,
+        runtime: Runtime,
+        copies: Vec<Prompted>,
+    ) -> anyhow::Result<()> {
         let pids: Vec<i32> = copies.iter().map(Prompted::pid).collect();
         for copy in copies {
             copy.end_well().with_context(|| runtime.name())?;
         }
-        self.must_be_managed(runtime, &pids)
+        if subject.is_stranger { Ok(()) } else { self.must_be_managed(runtime, &pids) }
     }
 
     fn must_be_managed(&mut self, runtime: Runtime, pids: &[i32]) -> anyhow::Result<()> {

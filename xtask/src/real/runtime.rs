@@ -139,6 +139,8 @@ mod tests {
             command: vec!["x".into()],
             environment: vec![("OPENBLAS_NUM_THREADS", OsString::new())],
             is_timed_outside: false,
+            is_run: false,
+            is_stranger: false,
         };
         let of = |runtime, turn| places.environment(runtime, &subject, turn);
         let has = |runtime, name: &str| of(runtime, 0).get(&OsString::from(name)).cloned();

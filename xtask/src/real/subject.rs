@@ -6,11 +6,39 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use super::install::{packages, succeed, wheels};
+use super::install::{OPENMP, POOLS, packages, succeed, wheels};
 use crate::setup::{Workspace, find_program};
 
 /// The programs' names.
-pub(super) const NAMES: [&str; 6] = ["kmeans", "hist", "xgboost", "eigh", "fftw", "gm"];
+pub(super) const NAMES: [&str; 18] = [
+    "kmeans",
+    "hist",
+    "xgboost",
+    "eigh",
+    "fftw",
+    "gm",
+    "svd",
+    "dot",
+    "eigh-wheel",
+    "solve",
+    "fft",
+    "pca",
+    "lightgbm",
+    "faiss",
+    "tbb",
+    "par",
+    "polars",
+    "duckdb",
+];
+/// Wheels with OpenMP alone.
+const OF_OPENMP: [&str; 3] = ["kmeans", "hist", "xgboost"];
+/// Wheels with other pools, whose threads nothing limits.
+const OF_POOLS: [&str; 10] =
+    ["svd", "dot", "eigh-wheel", "solve", "fft", "pca", "lightgbm", "faiss", "polars", "duckdb"];
+/// Those that look for `libtcm.so.1`.
+const BY_PATH: [&str; 2] = ["tbb", "par"];
+/// Those that never ask for processors: the manager knows them when it attached them.
+const STRANGERS: [&str; 3] = ["fft", "polars", "duckdb"];
 /// Pixels of the picture that GraphicsMagick works on.
 const PICTURE: &str = "640x460";
 
@@ -22,6 +50,11 @@ pub(super) struct Subject {
     /// It cannot wait for a word: it is timed from outside, and writes a file that a last argument
     /// names.
     pub(super) is_timed_outside: bool,
+    /// Its managed runs are started by `cpumgr run`: it never asks for processors and is attached,
+    /// or finds more by the path than OpenMP.
+    pub(super) is_run: bool,
+    /// It never asks.
+    pub(super) is_stranger: bool,
 }
 
 impl Subject {
@@ -34,20 +67,28 @@ impl Subject {
         let source = workspace.root.join("tests/real");
         let script =
             |python: PathBuf| vec![python.into(), source.join("subjects.py").into(), name.into()];
-        if ["kmeans", "hist", "xgboost"].contains(&name) {
-            let command = script(wheels(folder)?);
-            return Ok(Subject { name, command, environment: vec![], is_timed_outside: false });
+        let is_stranger = STRANGERS.contains(&name);
+        let of = |command, environment| Subject {
+            name,
+            command,
+            environment,
+            is_timed_outside: false,
+            is_run: is_stranger || BY_PATH.contains(&name),
+            is_stranger,
+        };
+        if OF_OPENMP.contains(&name) {
+            return Ok(of(script(wheels(folder, &OPENMP)?), vec![]));
+        }
+        // Not one thread for the BLAS.
+        let open = ("OPENBLAS_NUM_THREADS", OsString::new());
+        if OF_POOLS.contains(&name) {
+            return Ok(of(script(wheels(folder, &POOLS)?), vec![open]));
         }
         let root = packages(folder)?;
         let library = root.join("usr/lib/x86_64-linux-gnu");
         let paths = |folders: &[PathBuf]| std::env::join_paths(folders).context("a folder's name");
         let usual = paths(&[library.clone(), root.join("usr/lib")])?;
-        let mut subject = Subject {
-            name,
-            command: Vec::new(),
-            environment: vec![("LD_LIBRARY_PATH", usual)],
-            is_timed_outside: false,
-        };
+        let mut subject = of(Vec::new(), vec![("LD_LIBRARY_PATH", usual)]);
         match name {
             "eigh" => {
                 let python = PathBuf::from("/usr/bin/python3");
@@ -59,6 +100,21 @@ impl Subject {
                     ("PYTHONPATH", root.join("usr/lib/python3/dist-packages").into()),
                     ("OPENBLAS_NUM_THREADS", OsString::new()),
                 ];
+            }
+            "tbb" | "par" => {
+                let program = folder.join(name);
+                let mut build = Command::new("g++");
+                build.args(["-O2", "-std=c++17"]).arg(source.join("arenas.cc"));
+                build.args((name == "par").then_some("-DPAR"));
+                build.arg("-I").arg(root.join("usr/include")).arg("-L").arg(&library);
+                succeed(build.arg("-o").arg(&program).arg("-ltbb"))?;
+                subject.command = vec![program.into()];
+                if name == "tbb" {
+                    // The wheel's asks for permits; Debian's, which `par` takes, does not.
+                    let wheel = wheels(folder, &POOLS)?;
+                    let lib = wheel.parent().and_then(Path::parent).context("no folder")?;
+                    subject.environment = vec![("LD_LIBRARY_PATH", lib.join("lib").into())];
+                }
             }
             "fftw" => {
                 let program = folder.join("fft");

@@ -32,6 +32,11 @@ pub struct RunArgs {
     /// otherwise their affinity is managed.
     #[arg(long)]
     pub no_attach: bool,
+    /// Tells the program, where it asks how many processors there are (`sched_getaffinity`,
+    /// `sysconf`), how many a newcomer gets now: for programs whose threads cannot follow. OpenMP
+    /// programs and what the program starts are told the truth.
+    #[arg(long)]
+    pub tell_share: bool,
     /// Its share relative to others, 0.001 to 1000; 1 unless changed. dss and the policies that
     /// build on it heed it, also when masters share processors.
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]

@@ -42,8 +42,4 @@ impl Pool for Blis {
         // SAFETY: - as above; the library locks what this writes.
         unsafe { (self.set)(c_long::try_from(threads).unwrap_or(c_long::MAX)) };
     }
-
-    fn hand_over(&self, _slot: usize) -> bool {
-        false
-    }
 }

@@ -3,6 +3,9 @@
 //! # Invariants
 //! - All jobs of a call are under way at the same time, each on a thread of its own: in level 3 of
 //!   BLAS, and what stands on it, they wait for each other's parts in the library's own code.
+//! - Jobs that run at the same time have different numbers, those of other threads' calls too: the
+//!   library has a buffer for each ([`Numbers`](super::numbers::Numbers)). With the same numbers
+//!   eight Python threads at once had wrong results.
 //! - The number of jobs was decided by the library before, and holds for this call. When the
 //!   program has fewer processors by now, the threads of this one call take turns on those; the
 //!   next one has fewer jobs.
@@ -20,7 +23,7 @@ use std::thread;
 /// What runs one job.
 pub(super) type Job = unsafe extern "C" fn(c_int, *mut c_void, c_int);
 
-/// The jobs of one call: job i takes its number, where its data are, and a number of the library's.
+/// The jobs of one call: each takes a number, where its data are, and a word of the library's.
 #[derive(Clone, Copy)]
 pub(super) struct Jobs {
     pub(super) run: Job,
@@ -29,6 +32,8 @@ pub(super) struct Jobs {
     /// Bytes from the data of one job to those of the next.
     pub(super) stride: usize,
     pub(super) word: c_int,
+    /// The number of the first.
+    pub(super) first: usize,
 }
 
 // SAFETY: - job i, with the data of its own, is for one thread, as the library says of its jobs.
@@ -38,9 +43,10 @@ impl Jobs {
     /// # Safety
     /// - `id` is below the count, and each is run once.
     unsafe fn run(&self, id: usize) {
+        let number = self.first + id;
         let data = self.data.cast::<u8>().wrapping_add(id * self.stride).cast();
         // SAFETY: - the library's function with what it says that job takes; caller's contract.
-        unsafe { (self.run)(c_int::try_from(id).unwrap_or(c_int::MAX), data, self.word) };
+        unsafe { (self.run)(c_int::try_from(number).unwrap_or(c_int::MAX), data, self.word) };
     }
 }
 
@@ -48,7 +54,10 @@ impl Jobs {
 ///
 /// # Safety
 /// - The jobs are as the library says: see [`Jobs`].
-pub(super) unsafe fn run(slot: usize, jobs: &Jobs) {
+pub(super) unsafe fn run(slot: usize, jobs: Jobs) {
+    let followed = FOLLOWED[slot].get();
+    let taken = followed.map(|it| it.numbers.take(jobs.count));
+    let jobs = &Jobs { first: taken.as_ref().map_or(0, |it| it.first), ..jobs };
     if jobs.count == 1 {
         // SAFETY: - the only one.
         unsafe { jobs.run(0) };
@@ -56,7 +65,6 @@ pub(super) unsafe fn run(slot: usize, jobs: &Jobs) {
     }
     departure::expect();
     let host = settings().host;
-    let followed = FOLLOWED[slot].get();
     let wanted = followed.map_or(jobs.count, |it| it.dial.limit().max(jobs.count));
     // The processors of a team are taken: BLAS in OpenMP, or in BLAS.
     let granted = if host.is_in_team() { 1 } else { host.grant_for(wanted) };
@@ -68,6 +76,7 @@ pub(super) unsafe fn run(slot: usize, jobs: &Jobs) {
     } else {
         run_without_team(jobs);
     }
+    drop(taken);
     if let Some(followed) = followed
         && (followed.pool.threads() != followed.dial.shown()
             || granted.min(followed.dial.limit()) != followed.dial.shown())

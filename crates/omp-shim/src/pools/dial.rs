@@ -84,6 +84,12 @@ impl Held {
         self.shown.load(Relaxed)
     }
 
+    /// Whether a thread of this process turns it.
+    pub(super) fn is_held(&self) -> bool {
+        // ORDERING: Acquire - what that thread did is done when it has none.
+        self.owner.load(Acquire) == process::id()
+    }
+
     /// Runs `turn` on the dial; false when another thread is at it, which sees what is new as well.
     pub(super) fn turn(&self, turn: impl FnOnce(&mut Dial)) -> bool {
         let own = process::id();
@@ -146,11 +152,11 @@ mod tests {
     fn a_dial_that_a_parents_thread_had_is_free_in_the_child() {
         let held = Held::new(4);
         held.turn(|dial| {
-            assert!(!held.turn(|_| unreachable!("it is in use")));
+            assert!(held.is_held() && !held.turn(|_| unreachable!("it is in use")));
             assert_eq!(dial.turn(3), Some(3));
         });
         assert_eq!((held.limit(), held.shown()), (4, 3));
         held.owner.store(process::id() + 1, Relaxed);
-        assert!(held.turn(|_| {}));
+        assert!(!held.is_held() && held.turn(|_| {}));
     }
 }

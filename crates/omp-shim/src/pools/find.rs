@@ -112,6 +112,13 @@ impl Module {
     }
 }
 
+impl Module {
+    /// Whether `place` is in the library.
+    pub(super) fn has(&self, place: usize) -> bool {
+        base_of(ptr::without_provenance(place)) == Some(self.base)
+    }
+}
+
 /// Where the library is loaded that `place` is in.
 fn base_of(place: *const c_void) -> Option<usize> {
     let mut found = libc::Dl_info {

@@ -13,15 +13,20 @@
 //! calls are not run here are looked at as long as the process computes, and less and less often
 //! while it does not.
 
-use super::libraries::{FORKING, followed};
+use super::arenas;
+use super::libraries::{self, followed};
 use crate::settings::settings;
 use platform::clock::{monotonic_ns, process_ns};
 use platform::futex::PrivateFutex;
+use platform::lock::Once;
 use platform::pthread::{Pthread, set_name};
 use std::mem::MaybeUninit;
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +46,8 @@ const PART: u64 = 32;
 static HOME: AtomicU32 = AtomicU32::new(0);
 /// Changes when a number was lowered.
 static CALL: PrivateFutex = PrivateFutex::new(0);
+/// The thread looks less often than each [`TICK`], or not at all.
+static IS_SLOW: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread, once in a process. Where the system refuses it, numbers go down and not up.
 pub(super) fn begin() {
@@ -49,7 +56,11 @@ pub(super) fn begin() {
     if !is_first {
         return wake();
     }
-    open_before_fork();
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    // ORDERING: Relaxed - a flag on its own.
+    if !IS_WATCHED.swap(true, Relaxed) {
+        watch_forks();
+    }
     // The program's signals are for the program's threads.
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: - places for two sets, written before they are read.
@@ -82,35 +93,78 @@ pub(super) fn wake() {
     CALL.wake(1);
 }
 
-/// A child of a fork begins with the numbers that the program wants: until its first call of
-/// several threads nothing there could raise them.
-fn open_before_fork() {
-    extern "C" fn open() {
-        // ORDERING: Relaxed, all - see `is_forking`; the fork orders what the child sees.
-        FORKING.fetch_add(1, Relaxed);
-        for library in followed() {
-            while !library.turn(usize::MAX) {
-                thread::yield_now();
-            }
-        }
+/// There is something to look at each [`TICK`], which the caller has made known. Cost: a load,
+/// while the thread does that anyway.
+pub(super) fn hurry() {
+    // ORDERING: SeqCst - A (the caller) writes that an arena is active and then looks here; B (the
+    // thread) writes here that it is slow and then looks for active arenas: one of them sees the
+    // other.
+    if IS_SLOW.load(SeqCst) {
+        wake();
+    }
+}
+
+/// Has numbers stay as they are while a thread forks, and a child begin this thread where it has
+/// something to raise.
+///
+/// What is registered last is called first before a fork, and has to be: a library ends its threads
+/// there. One may register itself after it has made its first thread, so the thread that follows
+/// comes here again when there is a new library.
+fn watch_forks() {
+    extern "C" fn before() {
+        libraries::before_fork();
     }
     extern "C" fn in_parent() {
-        FORKING.fetch_sub(1, Relaxed);
+        libraries::after_fork();
     }
     extern "C" fn in_child() {
-        FORKING.store(0, Relaxed);
+        if libraries::in_child() {
+            begin_in_child();
+        }
     }
-    static ONCE: AtomicU32 = AtomicU32::new(0);
-    // ORDERING: Relaxed - a flag on its own.
-    if ONCE.swap(1, Relaxed) == 0 {
-        // SAFETY: - the functions stay as long as this library, which is never unloaded. Where
-        // there is no memory for it, children keep what there is.
-        let _ = unsafe { libc::pthread_atfork(Some(open), Some(in_parent), Some(in_child)) };
+    // SAFETY: - the functions stay as long as this library, which is never unloaded. Where there is
+    // no memory for it, children keep what there is.
+    let _ = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+}
+
+/// Once more, for each library that is new.
+fn watch_forks_of_new() {
+    static WATCHED: AtomicUsize = AtomicUsize::new(0);
+    let count = followed().count();
+    // ORDERING: Relaxed - a number on its own.
+    if WATCHED.swap(count, Relaxed) < count {
+        watch_forks();
+    }
+}
+
+/// Libraries were found that have one thread now and may have more soon: `look` is called some
+/// times more.
+pub(super) fn look_again(look: fn()) {
+    let _ = LOOK.set(look);
+    // ORDERING: Relaxed - a number on its own.
+    LOOKS.store(LATER, Relaxed);
+    begin();
+}
+
+/// What [`look_again`] was given, and how often it is called still.
+static LOOK: Once<fn()> = Once::new();
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+/// Looks, at most one each [`JUDGEMENT`].
+const LATER: u32 = 50;
+
+fn look_for_more() {
+    // ORDERING: Relaxed, both - only this thread takes from it.
+    let left = LOOKS.load(Relaxed);
+    if let Some(look) = LOOK.get().filter(|_| left > 0) {
+        LOOKS.store(left - 1, Relaxed);
+        look();
     }
 }
 
 fn follow(call: &PrivateFutex) -> ! {
     set_name("nanos-pools");
+    // A child of a fork most often becomes another program.
+    thread::sleep(TICK);
     let mut pause = TICK;
     let mut judged = (monotonic_ns(), process_ns());
     loop {
@@ -122,13 +176,31 @@ fn follow(call: &PrivateFutex) -> ! {
             let is_so = (now.1 - judged.1) * PART >= now.0 - judged.0;
             pause = if is_so { TICK } else { (pause * 2).min(PAUSE) };
             (judged, is_busy) = (now, Some(is_so));
+            look_for_more();
         }
-        if look(is_busy) {
-            let _ = call.wait(seen, None);
-            // What the process computed meanwhile says nothing of its next call.
-            (pause, judged) = (TICK, (monotonic_ns(), process_ns()));
+        watch_forks_of_new();
+        let has_nothing = look(is_busy);
+        if has_nothing || pause > TICK {
+            // ORDERING: SeqCst - see `hurry`.
+            IS_SLOW.store(true, SeqCst);
+            let most = if !has_nothing {
+                Some(pause)
+            } else if arenas::are_active() {
+                Some(TICK)
+            } else {
+                None
+            };
+            let _ = call.wait(seen, most);
+            // ORDERING: Relaxed, both - hints.
+            IS_SLOW.store(false, Relaxed);
+            if has_nothing || call.word().load(Relaxed) != seen {
+                // What the process computed meanwhile says nothing of its next call.
+                (pause, judged) = (TICK, (monotonic_ns(), process_ns()));
+            }
         }
-        thread::sleep(pause);
+        if pause <= TICK {
+            thread::sleep(TICK);
+        }
     }
 }
 
@@ -141,6 +213,7 @@ fn look(is_busy: Option<bool>) -> bool {
         host.ask_again();
     }
     let granted = host.limit();
+    arenas::follow(granted);
     followed().filter(|library| !library.is_ours).for_each(|library| library.follow(granted));
     for library in lowered().filter(|library| library.is_ours) {
         match is_busy {
@@ -155,6 +228,9 @@ fn look(is_busy: Option<bool>) -> bool {
         }
         library.follow(granted);
     }
-    followed().all(|library| library.is_ours)
+    // ORDERING: Relaxed - a hint.
+    !arenas::are_active()
+        && LOOKS.load(Relaxed) == 0
+        && followed().all(|library| library.is_ours)
         && (is_busy == Some(false) || lowered().next().is_none())
 }

@@ -40,8 +40,4 @@ impl Pool for Mkl {
         // SAFETY: - as above.
         unsafe { (self.set)(c_int::try_from(threads).unwrap_or(c_int::MAX)) };
     }
-
-    fn hand_over(&self, _slot: usize) -> bool {
-        false
-    }
 }

@@ -95,14 +95,17 @@ impl Pool for OpenBlas {
         unsafe { (self.set)(c_int::try_from(threads).unwrap_or(c_int::MAX)) };
     }
 
-    fn hand_over(&self, slot: usize) -> bool {
+    fn can_hand_over(&self) -> bool {
+        self.set_callback.is_some()
+    }
+
+    fn hand_over(&self, slot: usize) {
         let (Some(set_callback), Some(callback)) = (self.set_callback, CALLBACKS.get(slot)) else {
-            return false;
+            return;
         };
         // SAFETY: - the library makes its threads, and has no call of several under way (module
         // head); the callback is of the type that it calls, and stays.
         unsafe { set_callback(*callback) };
-        true
     }
 }
 
@@ -119,8 +122,8 @@ const CALLBACKS: [Callback; SLOTS] = [
 ];
 
 /// # Safety
-/// - As the library says: `run` is to be called once for each number below `count`, with the data
-///   of that number.
+/// - As the library says: `run` is to be called once for the data of each job below `count`, with a
+///   number that no other job has meanwhile.
 unsafe extern "C" fn callback<const SLOT: usize>(
     _sync: c_int,
     run: Job,
@@ -131,5 +134,5 @@ unsafe extern "C" fn callback<const SLOT: usize>(
 ) {
     let Ok(count @ 1..) = usize::try_from(count) else { return };
     // SAFETY: - caller's contract.
-    unsafe { call::run(SLOT, &Jobs { run, count, data, stride, word }) };
+    unsafe { call::run(SLOT, Jobs { run, count, data, stride, word, first: 0 }) };
 }

@@ -1,24 +1,81 @@
 // A library with threads of its own, by OpenBLAS's interface: each call reads the number of threads
-// once, and its jobs wait for each other.
+// once, and its jobs wait for each other. With OWN_THREADS it is one as OpenBLAS before 0.3.26: it
+// has no callback but a thread that stays, ends that before a fork, and makes it anew when a number
+// is set or a call needs it.
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define MOST 64
 
 typedef void (*job_type)(int, void *, int);
 typedef void (*callback_type)(int, job_type, int, size_t, void *, int);
 
-static int threads = 2;
+static int threads = 2, most = 2;
 static callback_type callback;
+
+#ifdef OWN_THREADS
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
+static pthread_t server;
+static int is_there, has_to_end;
+static void *work;
+static void *run_alone(void *);
+
+static void *serve(void *nothing) {
+  pthread_mutex_lock(&lock);
+  while (!has_to_end) {
+    if (work) {
+      void *mine = work;
+      pthread_mutex_unlock(&lock);
+      run_alone(mine);
+      pthread_mutex_lock(&lock);
+      work = NULL;
+      pthread_cond_broadcast(&news);
+    } else {
+      pthread_cond_wait(&news, &lock);
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  return nothing;
+}
+
+static void have_thread(void) {
+  pthread_mutex_lock(&lock);
+  if (!is_there) {
+    has_to_end = 0;
+    if (pthread_create(&server, NULL, serve, NULL)) abort();
+    is_there = 1;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+static void end_thread(void) {
+  pthread_mutex_lock(&lock);
+  int was_there = is_there;
+  has_to_end = 1;
+  is_there = 0;
+  pthread_cond_broadcast(&news);
+  pthread_mutex_unlock(&lock);
+  if (was_there) pthread_join(server, NULL);
+}
+#else
+static void have_thread(void) {}
+#endif
 
 int openblas_get_num_threads(void) { return __atomic_load_n(&threads, __ATOMIC_RELAXED); }
 void openblas_set_num_threads(int number) {
+  have_thread();
+  // It gets buffers for so many.
+  if (number > most) __atomic_store_n(&most, number, __ATOMIC_RELAXED);
   __atomic_store_n(&threads, number, __ATOMIC_RELAXED);
 }
 int openblas_get_parallel(void) { return 1; }
+#ifndef OWN_THREADS
 void openblas_set_threads_callback_function(callback_type function) { callback = function; }
+#endif
 int pool_has_callback(void) { return callback != NULL; }
 
 struct job {
@@ -28,47 +85,87 @@ struct job {
   void (*seen)(void);
 };
 
+// Jobs that run by the callback have a buffer by their number.
+static int in_use[MOST];
+
 // As in level 3: no job ends before all have begun.
 static void run(int number, void *data, int word) {
   struct job *job = data;
-  if (number < 0 || word != 7) abort();
+  if (number < 0 || number >= __atomic_load_n(&most, __ATOMIC_RELAXED) || word < 7) abort();
+  if (word == 7 && __atomic_exchange_n(&in_use[number], 1, __ATOMIC_ACQ_REL)) abort();
   __atomic_fetch_add(job->arrived, 1, __ATOMIC_ACQ_REL);
-  while (__atomic_load_n(job->arrived, __ATOMIC_ACQUIRE) < job->count) sched_yield();
+  time_t end = time(NULL) + 30;
+  while (__atomic_load_n(job->arrived, __ATOMIC_ACQUIRE) < job->count) {
+    sched_yield();
+    // A thread that is not there does nothing.
+    if (time(NULL) > end) abort();
+  }
   if (job->seen) job->seen();
   for (long i = job->from; i < job->to; i++) job->sum += i;
+  if (word == 7) __atomic_store_n(&in_use[number], 0, __ATOMIC_RELEASE);
 }
 
 static void *run_alone(void *job) {
-  run(1, job, 7);
+  run(1, job, 8);
   return NULL;
+}
+
+// Runs jobs without a callback.
+static void run_all(struct job *all, int count) {
+#ifdef OWN_THREADS
+  // One call at a time; two threads.
+  static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&calls);
+  have_thread();
+  pthread_mutex_lock(&lock);
+  work = count > 1 ? &all[1] : NULL;
+  pthread_cond_broadcast(&news);
+  pthread_mutex_unlock(&lock);
+  run(0, &all[0], 8);
+  pthread_mutex_lock(&lock);
+  while (work) pthread_cond_wait(&news, &lock);
+  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&calls);
+#else
+  pthread_t own[MOST];
+  for (int i = 1; i < count; i++)
+    if (pthread_create(&own[i], NULL, run_alone, &all[i])) abort();
+  run(0, &all[0], 8);
+  for (int i = 1; i < count; i++) pthread_join(own[i], NULL);
+#endif
 }
 
 // The sum of the numbers below `end`; how many jobs the call had goes to `jobs`. Each job calls `seen`.
 long pool_sum(long end, int *jobs, void (*seen)(void)) {
   int count = openblas_get_num_threads(), arrived = 0;
+#ifdef OWN_THREADS
+  if (count > 2) count = 2;
+#endif
   struct job all[MOST];
   if (count < 1 || count > MOST) abort();
   for (int i = 0; i < count; i++)
     all[i] = (struct job){&arrived, count, end * i / count, end * (i + 1) / count, 0, seen};
-  if (count > 1 && callback) {
+  if (count > 1 && callback)
     callback(1, run, count, sizeof *all, all, 7);
-  } else {
-    pthread_t own[MOST];
-    for (int i = 1; i < count; i++)
-      if (pthread_create(&own[i], NULL, run_alone, &all[i])) abort();
-    run(0, &all[0], 7);
-    for (int i = 1; i < count; i++) pthread_join(own[i], NULL);
-  }
+  else
+    run_all(all, count);
   long sum = 0;
   for (int i = 0; i < count; i++) sum += all[i].sum;
   *jobs = count;
   return sum;
 }
 
+// Threads are made when the library is loaded.
+#ifdef OWN_THREADS
+__attribute__((constructor)) static void load(void) {
+  have_thread();
+  pthread_atfork(end_thread, NULL, NULL);
+}
+#else
 static void *idle(void *nothing) { return nothing; }
 
-// Threads are made when the library is loaded.
 __attribute__((constructor)) static void load(void) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, idle, NULL) == 0) pthread_detach(thread);
 }
+#endif

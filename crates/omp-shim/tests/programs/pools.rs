@@ -17,3 +17,11 @@ fn without_a_manager_a_pool_is_left_as_it_is() {
         must_be_ok(command);
     }
 }
+
+#[test]
+fn without_a_manager_arenas_are_left_to_themselves() {
+    let Some(subject) = Subject::new("arenas", &["-ldl", "-lpthread"]) else { return };
+    let mut command = clean(&subject.program, Some(&subject.library));
+    command.arg(subject.library.join("libtcm.so.1")).arg("alone");
+    must_be_ok(command);
+}

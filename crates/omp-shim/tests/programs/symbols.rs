@@ -41,11 +41,22 @@ const IN_FRONT: [&str; 13] = [
 ];
 
 /// What the compiler's library does not have, in a version node of its own.
-const OURS: [&str; 21] = [
+const OURS: [&str; 32] = [
     "asat_adjust_threads@@NANOS_1.0",
     "asat_adjust_threads_@@NANOS_1.0",
     "num_migrations@@NANOS_1.0",
     "num_migrations_@@NANOS_1.0",
+    "tcmActivatePermit@@NANOS_1.0",
+    "tcmConnect@@NANOS_1.0",
+    "tcmDeactivatePermit@@NANOS_1.0",
+    "tcmDisconnect@@NANOS_1.0",
+    "tcmGetPermitData@@NANOS_1.0",
+    "tcmGetVersionInfo@@NANOS_1.0",
+    "tcmIdlePermit@@NANOS_1.0",
+    "tcmRegisterThread@@NANOS_1.0",
+    "tcmReleasePermit@@NANOS_1.0",
+    "tcmRequestPermit@@NANOS_1.0",
+    "tcmUnregisterThread@@NANOS_1.0",
     "upmlib_compare_counters@@NANOS_1.0",
     "upmlib_compare_counters_@@NANOS_1.0",
     "upmlib_init@@NANOS_1.0",

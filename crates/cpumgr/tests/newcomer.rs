@@ -1,0 +1,104 @@
+//! `cpumgr run --tell-share`: what a program hears that asks how many processors there are.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{Manager, cpumgr};
+
+#[test]
+#[ignore = "the entry point of child processes, not a test"]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+/// A folder with the library that answers; `None`, with a printed reason, where it cannot be made,
+/// or one processor leaves nothing to share.
+fn library(dir: &Path) -> Option<PathBuf> {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        platform::skip!("needs two processors");
+        return None;
+    }
+    let folder = dir.join("library");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("libgomp.so.1"), "").unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../omp-shim/abi/count.c");
+    let mut compile = Command::new("gcc");
+    compile.args(["-shared", "-fPIC", "-o"]).arg(folder.join("libnanos_count.so"));
+    match compile.arg(source).arg("-ldl").status() {
+        Ok(status) => assert!(status.success()),
+        Err(error) => {
+            platform::skip!("no gcc here: {error}");
+            return None;
+        }
+    }
+    Some(folder)
+}
+
+/// What a shell's script says that runs under `manager`; `exec` becomes the program.
+fn said(manager: &Manager, folder: &Path, script: &str) -> (String, String) {
+    let mut command = cpumgr();
+    command.args(["run", "--tell-share", "--preload", "never", "--socket"]).arg(manager.socket());
+    command.arg("--lib").arg(folder).args(["--", "sh", "-c", script]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_program_hears_what_a_newcomer_gets_and_its_children_the_truth() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(folder) = library(dir.path()) else { return };
+    let manager = Manager::start(&["--cpus", "0,1"]);
+    let truth = said(&manager, &folder, "nproc; true").0;
+    assert_eq!(said(&manager, &folder, "exec nproc").0, "2", "nobody else is here");
+    let _other = manager.program(2, 2);
+    for count in ["exec nproc", "exec getconf _NPROCESSORS_ONLN", "exec env nproc"] {
+        assert_eq!(said(&manager, &folder, count).0, "1", "{count}");
+    }
+    assert_eq!(said(&manager, &folder, "nproc; true").0, truth, "a child");
+    assert_eq!(said(&manager, &folder, "env | grep -c NANOS_COUNT; true").0, "0", "a child");
+}
+
+#[test]
+fn an_openmp_program_hears_the_truth() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(folder) = library(dir.path()) else { return };
+    let (source, program) = (dir.path().join("count.c"), dir.path().join("count"));
+    let text = "#include <omp.h>\n#include <stdio.h>\n#include <unistd.h>\nint main(void) {\n\
+                printf(\"%ld %d\", sysconf(_SC_NPROCESSORS_ONLN), omp_get_num_procs()); }\n";
+    std::fs::write(&source, text).unwrap();
+    let mut compile = Command::new("gcc");
+    if !compile.arg("-fopenmp").arg(&source).arg("-o").arg(&program).status().unwrap().success() {
+        return platform::skip!("gcc has no OpenMP here");
+    }
+    let alone = Command::new(&program).output().unwrap().stdout;
+    // Of a library that is told of one processor.
+    let script = format!("NANOS_COUNT=1:$$ exec {}", program.display());
+    let library = folder.join("libnanos_count.so");
+    let mut told = Command::new("sh");
+    told.args(["-c", &script]).env("LD_PRELOAD", library);
+    assert_eq!(told.output().unwrap().stdout, alone);
+}
+
+#[test]
+fn what_cannot_be_told_is_said_and_the_program_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(folder) = library(dir.path()) else { return };
+    std::fs::remove_file(folder.join("libnanos_count.so")).unwrap();
+    let manager = Manager::start(&["--cpus", "0,1"]);
+    let (out, err) = said(&manager, &folder, "exec echo ran");
+    assert_eq!(out, "ran");
+    assert!(
+        err.contains("--tell-share: there is no ") && err.contains("libnanos_count.so"),
+        "{err}"
+    );
+    let mut command = cpumgr();
+    command.args(["run", "--tell-share", "--socket", "off", "--lib"]).arg(&folder);
+    let output = command.args(["--", "echo", "ran"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("no manager says"), "{said}");
+}

@@ -1,0 +1,97 @@
+"""Python programs that share the processors of a machine: `python -m nanos run train.py`.
+
+The processor manager and the library that makes a program's threads follow it are in this package; no privilege is
+needed. `limits()` is for programs, notebooks above all, that were not started so.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+__all__ = ["Limits", "limits", "manager"]
+
+VERSION = "@VERSION@"
+
+
+def manager():
+    """The path of the manager's program."""
+    return Path(__file__).parent / "bin" / "cpumgr"
+
+
+def _ask(*arguments):
+    command = [str(manager()), *arguments]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+class Limits:
+    """What this process has now, and, as a context, the time in which its pools keep to that.
+
+    processors: how many it may use now.
+    machine: how many its affinity mask has.
+    is_managed: a manager has it among its programs.
+
+    In a program that was started by `nanos run` the pools follow by themselves, and the context changes nothing.
+    Elsewhere (a notebook's kernel, say) entering it has the manager bind this process's threads to its processors, and
+    limits the pools that threadpoolctl knows, where that is installed; leaving it undoes both. What the process has is
+    looked at again by `refresh()`.
+    """
+
+    def __init__(self, socket=None):
+        self._socket = [] if socket is None else ["--socket", str(socket)]
+        self._pools = None
+        self._is_attached = False
+        self.refresh()
+
+    def refresh(self):
+        """Looks at what the process has now."""
+        self.machine = len(os.sched_getaffinity(0))
+        self.processors, self.is_managed = self.machine, False
+        self._why = None
+        said = _ask("status", "--json", *self._socket)
+        if said.returncode != 0:
+            self._why = said.stderr.strip()
+            return self
+        report = json.loads(said.stdout)
+        own = [program for program in report["programs"] if program["pid"] == os.getpid()]
+        if own:
+            self.processors, self.is_managed = max(1, own[0]["granted"]), True
+        if self._pools is not None:
+            self._limit()
+        return self
+
+    def _limit(self):
+        try:
+            from threadpoolctl import threadpool_limits
+        except ImportError:
+            return
+        if self._pools:
+            self._pools.restore_original_limits()
+        self._pools = threadpool_limits(self.processors)
+
+    def __enter__(self):
+        self.refresh()
+        if self.is_managed:
+            return self
+        said = _ask("attach", *self._socket, str(os.getpid()))
+        if said.returncode != 0:
+            raise RuntimeError(said.stderr.strip() or f"cpumgr attach ended with {said.returncode}")
+        self._is_attached, self._pools = True, False
+        return self.refresh()
+
+    def __exit__(self, *_):
+        if self._is_attached:
+            self._is_attached = False
+            _ask("detach", *self._socket, str(os.getpid()))
+        if self._pools:
+            self._pools.restore_original_limits()
+        self._pools = None
+
+    def __repr__(self):
+        by = "by its manager" if self.is_managed else "by nobody"
+        return f"<nanos.Limits: {self.processors} of {self.machine} processors, {by}>"
+
+
+def limits(socket=None):
+    """What this process may use now; `with limits(): ...` keeps its pools to that."""
+    return Limits(socket)

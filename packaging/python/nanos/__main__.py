@@ -1,0 +1,42 @@
+"""The command `nanos`: the manager's own, and Python programs by their files."""
+
+import os
+import sys
+
+from . import manager
+
+# Options of `run` with a value, which may be the next word.
+VALUED = {"--socket", "--policy", "--lib", "--preload", "--weight", "--placement"}
+USAGE = """usage: nanos run [OPTIONS] train.py|PROGRAM [ARGUMENTS]   runs it under the manager of this user, which it starts
+       nanos status                                    who asks for what, and who has what
+       nanos COMMAND ...                               any other command of the manager: `nanos help`"""
+
+
+def with_python(words):
+    """The words after `run`, with this Python in front of a file that ends in .py."""
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        word = words[place]
+        place += 2 if word in VALUED else 1
+        if word == "--":
+            break
+    if place < len(words) and words[place].endswith(".py"):
+        return [*words[:place], *([] if "--" in words[:place] else ["--"]), sys.executable, *words[place:]]
+    return words
+
+
+def main():
+    words = sys.argv[1:]
+    if not words:
+        sys.exit(USAGE)
+    if words[0] in ("run", "submit"):
+        words = [words[0], *with_python(words[1:])]
+    program = str(manager())
+    try:
+        os.execv(program, [program, *words])
+    except OSError as error:
+        sys.exit(f"nanos: cannot execute {program}: {error.strerror}; install the wheel anew")
+
+
+if __name__ == "__main__":
+    main()
