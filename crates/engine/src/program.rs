@@ -17,6 +17,7 @@ pub mod counters;
 pub(crate) mod mask_and_quota;
 pub(crate) mod masters;
 pub(crate) mod statistics;
+pub mod threads;
 
 /// See the module head. On lines of its own: all threads that fork or wait read it, and other
 /// threads may write what the allocator would put beside it.
@@ -93,7 +94,7 @@ impl Program {
     }
 
     #[inline]
-    pub(crate) fn config(&self) -> &Config {
+    pub fn config(&self) -> &Config {
         self.config.get_or_init(Config::default)
     }
 

@@ -8,6 +8,7 @@ use engine::sizer::{Fixed, TeamSizer};
 use engine::source;
 use platform::message::say;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
@@ -53,6 +54,15 @@ pub enum BuildError {
         /// [`largest_team`](engine::largest_team).
         largest: usize,
     },
+    /// A nice value that the system does not have.
+    #[error("a nice value of {asked} for workers: values go from -20, the most favourable, to 19")]
+    Nice {
+        /// What was asked for.
+        asked: i32,
+    },
+    /// A name that no thread can have.
+    #[error("a thread name with a zero byte: the system's names end there")]
+    Name,
     /// No thread at all.
     #[error("teams of 0 threads: give at least 1, or say nothing and have all processors")]
     NoThreads,
@@ -195,6 +205,61 @@ impl Builder {
         Self { task_stack: Some(bytes), ..self }
     }
 
+    /// What the names of the workers' threads begin with; a hyphen and the worker's number follow,
+    /// from 1. The system's tools show 15 bytes of a name: 10 leave room for the numbers. Default:
+    /// `nanos-w`.
+    ///
+    /// ```
+    /// nanothreads::builder().threads(2).thread_names("render").install()?;
+    /// let names = nanothreads::Team::exact(2).expect("threads")
+    ///     .map(|_| std::thread::current().name().map(String::from));
+    /// assert_eq!(names[1].as_deref(), Some("render-1"));
+    /// # Ok::<(), nanothreads::BuildError>(())
+    /// ```
+    pub fn thread_names(mut self, prefix: &str) -> Self {
+        self.config.threads.name = Some(prefix.into());
+        self
+    }
+
+    /// `hook` is called with the worker's number on each worker's thread, before that runs anything
+    /// else: to register it with an allocator or a profiler, to set signal masks. With 0 on the
+    /// thread that runs detached tasks ([`spawn`](crate::spawn())). Regions that it forks have one
+    /// thread. A panic in it is reported as any, and the worker goes on.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// static STARTED: AtomicUsize = AtomicUsize::new(0);
+    /// nanothreads::builder()
+    ///     .threads(3)
+    ///     .on_thread_start(|_number| { STARTED.fetch_add(1, Ordering::Relaxed); })
+    ///     .install()?;
+    /// nanothreads::Team::exact(3).expect("threads").run(|member| member.barrier());
+    /// assert_eq!(STARTED.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), nanothreads::BuildError>(())
+    /// ```
+    pub fn on_thread_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.config.threads.start = Some(Arc::new(hook));
+        self
+    }
+
+    /// `hook` is called with the worker's number on a worker's thread that ends. Workers are kept
+    /// as long as the process lives, and end with it without a word, as those of rayon's global
+    /// pool do: a thread ends before that only where a language runtime renews it
+    /// (`engine::renew_threads`).
+    pub fn on_thread_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.config.threads.exit = Some(Arc::new(hook));
+        self
+    }
+
+    /// The nice value of workers' threads, from -20 to 19; less than the program's own needs a
+    /// privilege. Where the system refuses it the workers keep what they have, and a line on stderr
+    /// says so. The threads that fork regions are the program's, and keep theirs. Default: what the
+    /// thread has that starts the worker.
+    pub fn nice(mut self, nice: i32) -> Self {
+        self.config.threads.nice = Some(nice);
+        self
+    }
+
     /// The name under which the manager lists this program's runtime.
     pub fn library(mut self, name: &'static str) -> Self {
         self.config.library = name;
@@ -218,6 +283,12 @@ impl Builder {
         }
         if let Some(asked) = config.stack_size.filter(|&bytes| bytes > MOST_STACK) {
             return Err(BuildError::StackTooLarge { asked, most: MOST_STACK });
+        }
+        if let Some(asked) = config.threads.nice.filter(|nice| !(-20..=19).contains(nice)) {
+            return Err(BuildError::Nice { asked });
+        }
+        if config.threads.name.as_ref().is_some_and(|name| name.contains('\0')) {
+            return Err(BuildError::Name);
         }
         let largest = engine::largest_team();
         let sizer = match (sizer, threads) {

@@ -91,7 +91,7 @@ impl Scope<'_> {
         let place = (self.node() as *const Node, std::ptr::from_ref(self.scheduler()));
         let target = Arc::new(Target(Mutex::new(Some(place))));
         self.scheduler().note_target(&target);
-        Canceller(target)
+        Canceller(Kind::Tasks(target))
     }
 
     /// True when this handle, or one that it descends from, was cancelled. Cost: one load as long
@@ -102,15 +102,38 @@ impl Scope<'_> {
     }
 }
 
-/// Cancels what was spawned with a handle: made by [`Scope::canceller`].
+/// Cancels what was spawned with a handle, or a detached task: made by [`Scope::canceller`] and
+/// [`Spawned::canceller`](crate::Spawned::canceller).
 #[derive(Clone)]
-pub struct Canceller(Arc<Target>);
+pub struct Canceller(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Tasks(Arc<Target>),
+    Detached(Arc<dyn Cancel>),
+}
+
+/// Something that can be cancelled, and that belongs to no scope.
+pub(crate) trait Cancel: Send + Sync {
+    fn cancel(&self);
+    fn is_cancelled(&self) -> bool;
+}
 
 impl Canceller {
+    /// Of a detached task.
+    pub(crate) fn of(task: Arc<dyn Cancel>) -> Self {
+        Self(Kind::Detached(task))
+    }
+
     /// Asks that descendants of the handle that have not started are not started: see
-    /// [`Scope::cancel`]. Nothing once they are all done. May be called on any thread.
+    /// [`Scope::cancel`]. Nothing once they are all done. So with a detached task. May be called on
+    /// any thread.
     pub fn cancel(&self) {
-        if let Some((node, scheduler)) = *self.0.place() {
+        let target = match &self.0 {
+            Kind::Tasks(target) => target,
+            Kind::Detached(task) => return task.cancel(),
+        };
+        if let Some((node, scheduler)) = *target.place() {
             // SAFETY: - the place is emptied, under its lock, before the node ends, and the
             //           scheduler outlives its nodes.
             let (node, scheduler) = unsafe { (&*node, &*scheduler) };
@@ -118,11 +141,28 @@ impl Canceller {
             scheduler.note_cancellation();
         }
     }
+
+    /// True when the handle, or one that it descends from, or the detached task was cancelled: for
+    /// long work that ends early then. False once all that was spawned with the handle is done.
+    pub fn is_cancelled(&self) -> bool {
+        match &self.0 {
+            // SAFETY: - as in `cancel`; the nodes above outlive a node that has not ended.
+            Kind::Tasks(target) => {
+                target.place().is_some_and(|(node, _)| unsafe { (*node).is_cancelled() })
+            }
+            Kind::Detached(task) => task.is_cancelled(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Canceller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Canceller").field("is_over", &self.0.place().is_none()).finish()
+        let mut text = f.debug_struct("Canceller");
+        match &self.0 {
+            Kind::Tasks(target) => text.field("is_over", &target.place().is_none()),
+            Kind::Detached(task) => text.field("is_cancelled", &task.is_cancelled()),
+        };
+        text.finish()
     }
 }
 

@@ -14,4 +14,5 @@ mod panicking_sizer;
 mod processes;
 mod reentrant_sizer;
 mod self_allocating;
+mod threads;
 mod zero_sizer;

@@ -8,6 +8,8 @@ mod process;
 
 mod alone;
 mod dependences;
+mod detached;
+mod detached_alone;
 mod four;
 mod idle;
 mod install;
