@@ -87,8 +87,11 @@ impl<T> Task<T> {
         let waker = state.waker.take();
         drop(state);
         self.done.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
+        // A panic of the waker's, which is reported, is not the caller's.
+        if let Some(waker) = waker
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+        {
+            discard(payload);
         }
     }
 
@@ -358,8 +361,8 @@ impl<T: Send + 'static> Future for Spawned<T> {
 /// Runs `job` for the host, to its end whatever it does: the team of the host is nobody's but its
 /// own, and no panic may end it.
 fn run_for_host(job: Arc<dyn Run>) {
-    // The task's own panic is in its outcome. What else there may be (a waker, the destructor of a
-    // result that is not asked for) was reported when it was thrown.
+    // The task's own panic is in its outcome. What else there may be (the destructor of a result
+    // that is not asked for) was reported when it was thrown.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.run())) {
         discard(payload);
     }

@@ -116,4 +116,5 @@ pub use tasks::depend::Access;
 pub use tasks::group::Canceller;
 pub use tasks::scope::{Scope, scope};
 pub use tasks::task::{Task, TaskRef};
+pub use tasks::task_group::TaskGroup;
 pub use teams::{Buffers, Team, TeamError, TeamMember};

@@ -1,6 +1,7 @@
 //! Events from outside that a nano-thread waits for, and tasks from outside.
 
-use crate::tasks::descriptor::{Nano, NanoPtr};
+use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::inherited::Inherited;
 use crate::tasks::node::{Node, ScopeId};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::scope::{Scope, body_of};
@@ -73,6 +74,7 @@ impl fmt::Debug for Completion {
 #[derive(Clone)]
 pub struct Spawner<'scope> {
     share: Share,
+    inherited: Inherited,
     invariant: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
@@ -85,7 +87,10 @@ impl<'scope> Spawner<'scope> {
         unsafe { &**node }.inputs.add(1);
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        let nano = Nano::new(*node, ScopeId::of(Arc::as_ptr(scheduler)), body, None, u32::MAX, 0);
+        // SAFETY: - the share keeps the group open whose settings these are.
+        let traits = (!self.inherited.is_none()).then(|| unsafe { Traits::of(self.inherited) });
+        let scope = ScopeId::of(Arc::as_ptr(scheduler));
+        let nano = Nano::new(*node, scope, body, traits, u32::MAX, 0);
         scheduler.enqueue_from_outside(NanoPtr::new(nano));
     }
 }
@@ -161,6 +166,6 @@ impl<'scope> Scope<'scope> {
     /// The scope waits until the spawner and its clones are dropped: one that the body of the
     /// scope, group or nano-thread returns, or keeps beyond its own end, is waited for for ever.
     pub fn spawner(&self) -> Spawner<'scope> {
-        Spawner { share: Share::of(self), invariant: PhantomData }
+        Spawner { share: Share::of(self), inherited: self.inherited(), invariant: PhantomData }
     }
 }

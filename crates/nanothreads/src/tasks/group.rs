@@ -1,10 +1,9 @@
 //! Groups of tasks: waited for together, cancelled together.
 
-use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::node::Node;
 use crate::tasks::scheduler::Scheduler;
-use crate::tasks::scope::{Scope, run_and_join};
+use crate::tasks::scope::Scope;
 use platform::lock::Mutex;
-use std::panic::resume_unwind;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Scope<'_> {
@@ -35,15 +34,7 @@ impl Scope<'_> {
     where
         B: FnOnce(&Scope<'group>) -> R,
     {
-        // The group's node lies below the owner's, without a share of it.
-        self.assert_current();
-        let seat = self.seat();
-        let home = u32::try_from(seat.index()).expect("teams have less than 2^32 members");
-        let node = Node::running(self.node(), ScopeId::of(seat.scheduler()), home);
-        // SAFETY: - the node is on this frame until its children are done; the handle's owner is
-        // current, on this seat.
-        let result = unsafe { run_and_join(&node, seat, self.is_carried(), body) };
-        result.unwrap_or_else(|payload| resume_unwind(payload))
+        self.group_in(self.inherited(), body)
     }
 
     /// Asks that descendants of this handle that have not started are not started: their closures

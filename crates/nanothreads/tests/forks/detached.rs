@@ -1,6 +1,7 @@
 //! A process that is forked beside detached tasks: its own run, its parent's cannot be asked for.
 
 use crate::forked::assert_in_child;
+use engine::sizer::Fixed;
 use nanothreads::{Spawned, spawn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
@@ -8,13 +9,19 @@ use std::sync::mpsc::channel;
 #[test]
 fn a_child_has_detached_tasks_of_its_own_and_refuses_its_parents() {
     own_process!();
+    assert!(nanothreads::builder().sizer(Fixed::new(3)).install().is_ok());
     for _ in 0..20 {
-        let (go, gone) = channel::<()>();
-        let running = spawn(move || gone.recv().is_err());
         let ended = spawn(|| 1);
         while !ended.is_finished() {
             std::thread::yield_now();
         }
+        let (go, gone) = channel::<()>();
+        let (began, begin) = channel();
+        let running = spawn(move || {
+            began.send(()).expect("the test waits");
+            gone.recv().is_err()
+        });
+        begin.recv().expect("it begins");
         let waiting: Vec<_> = (0..50).map(|i| spawn(move || i)).collect();
         let refused = spawn(|| 3);
         let mut handles = Some((running, refused));

@@ -13,6 +13,8 @@ mod detached_alone;
 mod four;
 mod idle;
 mod install;
+mod members;
 mod overflow;
 #[path = "../processor_time/mod.rs"]
 mod processor_time;
+mod task_groups;
