@@ -14,6 +14,7 @@ use platform::topology::Topology;
 
 pub mod config;
 pub mod counters;
+mod kernel;
 pub(crate) mod mask_and_quota;
 pub(crate) mod masters;
 pub(crate) mod statistics;
@@ -114,6 +115,8 @@ impl Program {
     /// Processors of the original mask, quota counted (D4). Constant.
     pub(crate) fn processors(&self) -> usize {
         *self.processors.get_or_init(|| {
+            // Here, for every program that has a team comes to this once.
+            kernel::look();
             let limits = platform::cgroup::Limits::read().unwrap_or_default();
             platform::cgroup::usable_processors(self.mask(), &limits)
         })

@@ -9,7 +9,8 @@ use engine::source;
 use platform::message::say;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
 /// the engine for the first time, or installs other settings, at the same moment,
@@ -85,6 +86,26 @@ pub(crate) fn task_stack() -> Option<usize> {
     Some(TASK_STACK.load(Relaxed)).filter(|&bytes| bytes > 0)
 }
 
+/// How long a scope may wait before it is reported, in milliseconds, and 1 more; 0: nothing was
+/// chosen.
+static LONGEST_WAIT: AtomicU64 = AtomicU64::new(0);
+
+fn choose_wait(limit: Duration) {
+    let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    // ORDERING: Relaxed - a number on its own.
+    LONGEST_WAIT.store(millis.saturating_add(1), Relaxed);
+}
+
+/// After what time a scope that waits is reported, if the program chose one; `Duration::MAX`: never.
+pub(crate) fn longest_wait() -> Option<Duration> {
+    // ORDERING: Relaxed - as above.
+    match LONGEST_WAIT.load(Relaxed) {
+        0 => None,
+        u64::MAX => Some(Duration::MAX),
+        more => Some(Duration::from_millis(more - 1)),
+    }
+}
+
 /// The largest: a program of hundreds of threads fits in 47 bits of addresses.
 const MOST_STACK: usize = 1 << 40;
 
@@ -99,17 +120,19 @@ pub struct Builder {
     threads: Option<usize>,
     finds_out: bool,
     task_stack: Option<usize>,
+    report_waits: Option<Duration>,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, sizer, threads, finds_out, task_stack } = self;
+        let Self { config, sizer, threads, finds_out, task_stack, report_waits } = self;
         let mut text = f.debug_struct("Builder");
         text.field("config", config)
             .field("has_sizer", &sizer.is_some())
             .field("threads", threads)
             .field("finds_out", finds_out)
             .field("task_stack", task_stack)
+            .field("report_waits", report_waits)
             .finish()
     }
 }
@@ -134,6 +157,7 @@ pub fn builder() -> Builder {
         threads: None,
         finds_out: false,
         task_stack: None,
+        report_waits: None,
     }
 }
 
@@ -205,6 +229,14 @@ impl Builder {
         Self { task_stack: Some(bytes), ..self }
     }
 
+    /// A scope that has waited so long, and has nothing left to wait for but its own spawners and
+    /// completions, is reported on stderr, once: with where it and the last of those were made. Most
+    /// likely one was returned from the scope's body, and the wait has no end. `Duration::MAX`:
+    /// never. Default: 10 seconds.
+    pub fn report_waits(self, after: Duration) -> Self {
+        Self { report_waits: Some(after), ..self }
+    }
+
     /// What the names of the workers' threads begin with; a hyphen and the worker's number follow,
     /// from 1. The system's tools show 15 bytes of a name: 10 leave room for the numbers. Default:
     /// `nanos-w`.
@@ -271,7 +303,7 @@ impl Builder {
     /// # Errors
     /// When the engine is in use already, or a setting is impossible.
     pub fn install(self) -> Result<(), BuildError> {
-        let Self { config, sizer, threads, finds_out, task_stack } = self;
+        let Self { config, sizer, threads, finds_out, task_stack, report_waits } = self;
         if let Some(asked) =
             task_stack.filter(|bytes| !(LEAST_TASK_STACK..=MOST_STACK).contains(bytes))
         {
@@ -312,6 +344,7 @@ impl Builder {
         if sizer.is_none_or(engine::set_team_sizer) && engine::configure(config) {
             // ORDERING: Relaxed - a number on its own, for threads that have not looked yet.
             task_stack.into_iter().for_each(|bytes| TASK_STACK.store(bytes, Relaxed));
+            report_waits.into_iter().for_each(choose_wait);
             Ok(())
         } else {
             Err(BuildError::InUse)

@@ -16,10 +16,10 @@
 //! [`task::Task`]s.
 //!
 //! # Files, from the bottom up
-//! `body`, `pool`, `inherited`, `inputs`, `successors`, `turnstile`, `stack` and what the sanitizer and reports
+//! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `turnstile`, `stack` and what the sanitizer and reports
 //! of overflows need of it: parts that know no task. `descriptor`, `node`, `carrier`: one
 //! nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with each other.
-//! `scheduler`, `seat`: a team, and a member's place in it. `scope`; `task`, `task_group`, `group`,
+//! `scheduler`, `seat`, `watch`: a team, a member's place in it, waits without an end. `scope`; `task`, `task_group`, `group`,
 //! `completion`: the handle, and what it makes.
 //!
 //! # Papers
@@ -32,6 +32,7 @@ pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod depend;
 mod descriptor;
+mod doors;
 mod exclusive;
 mod fibers;
 pub(crate) mod group;
@@ -54,3 +55,4 @@ mod successors;
 pub(crate) mod task;
 pub(crate) mod task_group;
 mod turnstile;
+pub(crate) mod watch;

@@ -7,6 +7,7 @@ use crate::tasks::scheduler::Scheduler;
 use crate::tasks::scope::{Scope, body_of};
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Holds a node open: a share of its counter.
@@ -23,8 +24,12 @@ unsafe impl Sync for Share {}
 
 impl Share {
     /// One more share of the handle's node.
+    #[track_caller]
     fn of(scope: &Scope<'_>) -> Self {
         scope.assert_running();
+        if scope.node().up.is_null() {
+            scope.scheduler().doors.opens(Location::caller());
+        }
         scope.node().share_for_child();
         let scheduler = std::ptr::from_ref(scope.scheduler());
         // SAFETY: - schedulers of scopes are in an `Arc`, of which the scope holds a reference.
@@ -38,13 +43,21 @@ impl Share {
 impl Clone for Share {
     fn clone(&self) -> Self {
         // SAFETY: - the share keeps the node alive.
-        unsafe { &*self.node }.inputs.add(1);
+        let node = unsafe { &*self.node };
+        node.inputs.add(1);
+        if node.up.is_null() {
+            self.scheduler.doors.opens_another();
+        }
         Self { node: self.node, scheduler: Arc::clone(&self.scheduler) }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
+        // SAFETY: - our share keeps it alive.
+        if unsafe { &*self.node }.up.is_null() {
+            self.scheduler.doors.closes();
+        }
         // SAFETY: - our share; without a seat, since the caller may be on any thread, or in the
         // middle of a nano-thread.
         let ready = unsafe { self.scheduler.release(None, self.node, 1) };
@@ -123,6 +136,7 @@ impl<'scope> Scope<'scope> {
     /// Complete or drop it before the handle's wait, or give it to a thread that does: one that the
     /// body of the scope, group or nano-thread returns, or keeps beyond its own end, is waited for
     /// for ever.
+    #[track_caller]
     pub fn completion(&self) -> Completion {
         Completion(Share::of(self))
     }
@@ -165,6 +179,7 @@ impl<'scope> Scope<'scope> {
     /// ```
     /// The scope waits until the spawner and its clones are dropped: one that the body of the
     /// scope, group or nano-thread returns, or keeps beyond its own end, is waited for for ever.
+    #[track_caller]
     pub fn spawner(&self) -> Spawner<'scope> {
         Spawner { share: Share::of(self), inherited: self.inherited(), invariant: PhantomData }
     }

@@ -13,6 +13,7 @@ use crate::tasks::inherited::Inherited;
 use crate::tasks::node::{Node, Phase, ScopeId};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::{Seat, Start};
+use crate::tasks::watch;
 use engine::local::local;
 use engine::panics::{NoUnwinding, Payload, discard};
 use engine::team::Concurrency;
@@ -107,7 +108,8 @@ impl fmt::Debug for Scope<'_> {
 ///
 /// A scope also waits for each [`Spawner`](crate::Spawner) and [`Completion`](crate::Completion)
 /// that was made in it. So do not return one from `body`, or keep it in a place that outlives the
-/// scope: the scope would wait for what only its own end could drop, for ever.
+/// scope: the scope would wait for what only its own end could drop, for ever. (A line on stderr
+/// says so after some seconds: [`Builder::report_waits`](crate::Builder::report_waits).)
 ///
 /// What tasks must not hold while they wait (locks), how their waits nest, and how many can wait
 /// at once (about 32,000): [while a nano-thread waits](Scope#while-a-nano-thread-waits). Cost: a
@@ -119,6 +121,7 @@ impl fmt::Debug for Scope<'_> {
 ///
 /// # Panics
 /// With the payload of the body or the first task that panics, after all tasks are done.
+#[track_caller]
 pub fn scope<'scope, B, R>(body: B) -> R
 where
     B: FnOnce(&Scope<'scope>) -> R,
@@ -204,8 +207,13 @@ where
     let handle = unsafe { Scope::new(node, seat, is_carried, inherited) };
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&handle)));
+    let scheduler = seat.scheduler();
+    // The scope's own handle: tasks and groups hold it open.
+    let is_watched = node.up.is_null() && scheduler.doors.open() > 0;
+    let watched = if is_watched { watch::begin(node, scheduler, scheduler.place) } else { None };
     let child = handle.join();
-    seat.scheduler().end_targets(node);
+    drop(watched);
+    scheduler.end_targets(node);
     match (result, child) {
         (Ok(value), None) => Ok(value),
         (Err(payload), child) => {

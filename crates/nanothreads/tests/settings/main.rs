@@ -10,6 +10,7 @@ mod builder;
 mod huge_sizer;
 mod mask;
 mod messages;
+mod old_kernel;
 mod panicking_sizer;
 mod processes;
 mod reentrant_sizer;

@@ -10,6 +10,7 @@ mod alone;
 mod dependences;
 mod detached;
 mod detached_alone;
+mod endless;
 mod four;
 mod idle;
 mod install;

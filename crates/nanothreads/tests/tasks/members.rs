@@ -1,7 +1,7 @@
 //! Which member a task is told that it is, whatever the stack is in on which it runs.
 
 use engine::sizer::Fixed;
-use nanothreads::{Member, Team, broadcast, join, par_for, scope};
+use nanothreads::{Member, Team, broadcast, par_for, scope};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
@@ -24,7 +24,7 @@ fn tasks_that_run_on_top_of_inner_regions_see_their_scopes_member_throughout() {
                         match k % 4 {
                             // Others run on top of this while a region is open.
                             0 => scope(|_| s.yield_now()),
-                            1 => drop(join(|| s.yield_now(), || ())),
+                            1 => scope(|_| scope(|_| s.yield_now())),
                             2 => par_for(0..1).run(|_| ()),
                             _ => s.yield_now(),
                         }
