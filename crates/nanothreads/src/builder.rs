@@ -6,7 +6,6 @@ use engine::config::Config;
 use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
 use engine::source;
-use platform::message::say;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -96,7 +95,7 @@ fn choose_wait(limit: Duration) {
     LONGEST_WAIT.store(millis.saturating_add(1), Relaxed);
 }
 
-/// After what time a scope that waits is reported, if the program chose one; `Duration::MAX`: never.
+/// After what time a scope that waits is reported, if the program said so; `Duration::MAX`: never.
 pub(crate) fn longest_wait() -> Option<Duration> {
     // ORDERING: Relaxed - as above.
     match LONGEST_WAIT.load(Relaxed) {
@@ -118,6 +117,7 @@ pub struct Builder {
     pub(crate) config: Config,
     sizer: Option<Box<dyn TeamSizer>>,
     threads: Option<usize>,
+    /// False without the feature `adaptive`.
     finds_out: bool,
     task_stack: Option<usize>,
     report_waits: Option<Duration>,
@@ -192,14 +192,15 @@ impl Builder {
     /// can run at a time, and teams without a size of their own have so many: crate
     /// `nanothreads-asat`, with the environment variables that it reads (`ASAT_MAX` and others; a
     /// wrong one brings a line). With [`adapt(false)`](Self::adapt) no manager is looked for.
-    /// Nothing where [`threads`](Self::threads) or [`sizer`](Self::sizer) says the size. Default:
-    /// no.
+    /// Nothing where [`threads`](Self::threads) or [`sizer`](Self::sizer) says the size. With the
+    /// feature `adaptive` of this crate. Default: no.
     ///
     /// ```
     /// nanothreads::builder().adapt(false).self_allocating(true).install()?;
     /// nanothreads::broadcast(|member| assert!(member.size >= 1));
     /// # Ok::<(), nanothreads::BuildError>(())
     /// ```
+    #[cfg(feature = "adaptive")]
     pub fn self_allocating(self, finds_out: bool) -> Self {
         Self { finds_out, ..self }
     }
@@ -230,9 +231,9 @@ impl Builder {
     }
 
     /// A scope that has waited so long, and has nothing left to wait for but its own spawners and
-    /// completions, is reported on stderr, once: with where it and the last of those were made. Most
-    /// likely one was returned from the scope's body, and the wait has no end. `Duration::MAX`:
-    /// never. Default: 10 seconds.
+    /// completions, is reported on stderr, once: with where it and the last of those were made.
+    /// Most likely one was returned from the scope's body, and the wait has no end.
+    /// `Duration::MAX`: never. Default: 10 seconds.
     pub fn report_waits(self, after: Duration) -> Self {
         Self { report_waits: Some(after), ..self }
     }
@@ -336,6 +337,9 @@ impl Builder {
         if source::is_chosen() || program().is_configured() {
             return Err(BuildError::InUse);
         }
+        #[cfg(not(feature = "adaptive"))]
+        let _ = finds_out;
+        #[cfg(feature = "adaptive")]
         if finds_out && sizer.is_none() && !find_out() {
             return Err(BuildError::InUse);
         }
@@ -353,10 +357,13 @@ impl Builder {
 }
 
 /// The program finds out by itself how many threads it can run. False when it is too late.
+#[cfg(feature = "adaptive")]
 fn find_out() -> bool {
     let read =
         |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let (settings, complaints) = asat::Settings::from_environment(&read);
-    complaints.iter().for_each(|complaint| say(format_args!("nanos: {complaint}")));
+    complaints
+        .iter()
+        .for_each(|complaint| platform::message::say(format_args!("nanos: {complaint}")));
     asat::install(settings)
 }

@@ -1,8 +1,9 @@
 //! Detached tasks: work that no scope waits for, and whose result can be awaited.
 //!
 //! # Protocol
-//! - T1 The closure stands in the task's state. The thread that takes it out runs it, once: a member
-//!   of the host's team ([`host`]), or a thread that waits for the result and finds it there.
+//! - T1 The closure stands in the task's state. The thread that takes it out runs it, once: a
+//!   member of the host's team ([`host`]), or a thread that waits for the result and finds it
+//!   there.
 //! - T2 That thread puts the result, or the payload of the panic, into the state; then it wakes the
 //!   threads that wait at the task's point, and calls the waker of the future.
 //! - T3 A canceller takes the closure out and drops it. One that comes later leaves a flag.
@@ -131,7 +132,7 @@ impl<T: Send + 'static> Task<T> {
     fn run_here(self: &Arc<Self>) {
         if let Some(work) = self.begin() {
             let canceller = Canceller::of(Arc::clone(self) as Arc<dyn Cancel>);
-            // What the closure captured is seen again only by the one who gets the panic.
+            // What the closure captured is seen again only where the panic goes.
             let result = catch_unwind(AssertUnwindSafe(|| work(&canceller)));
             self.ends(Stage::Ended(result));
         }

@@ -227,8 +227,8 @@ impl Team {
     /// With the payload of the first member that panics, when all are done. Members that wait for a
     /// panicking one at a [`barrier`](TeamMember::barrier) or for their turn leave their bodies by
     /// unwinding. A member that waits there for one that has ended its body panics, and says which
-    /// one and where. Also when the team is exact, the calling thread has not run it before, and the
-    /// system refuses threads.
+    /// one and where. Also when the team is exact, the calling thread has not run it before, and
+    /// the system refuses threads.
     pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
         Self::run_as(&self.reserve(), body);
     }

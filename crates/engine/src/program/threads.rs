@@ -1,4 +1,4 @@
-//! What a program wants of each of its workers' threads: a name, a priority, calls at begin and end.
+//! What a program wants of its workers' threads: names, a priority, calls at begin and end.
 
 use platform::message::say;
 use platform::scheduling::set_nice;
@@ -13,7 +13,7 @@ pub type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 /// See the module head. Workers count from 1.
 #[derive(Clone, Default)]
 pub struct Threads {
-    /// What its name begins with: a hyphen and the worker's number follow. No code of the program's:
+    /// What its name begins with: a hyphen and the worker's number follow. No code of the program:
     /// workers begin in the middle of a master's bookkeeping. The system shows the first 15 bytes.
     pub name: Option<Arc<str>>,
     /// Called on a thread before it runs anything else.

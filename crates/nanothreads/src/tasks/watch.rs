@@ -1,8 +1,8 @@
-//! The report of a scope that waits for nothing but its own spawners and completions, and that long.
+//! The report of a scope that waits long, and for nothing but its own spawners and completions.
 //!
 //! # Protocol
-//! - L1 A scope whose body has ended, and that has open [`doors`](super::doors), goes into the list;
-//!   it leaves it, under the list's lock, before its node ends.
+//! - L1 A scope whose body has ended, and that has open [`doors`](super::doors), goes into the
+//!   list; it leaves it, under the list's lock, before its node ends.
 //! - L2 A thread looks at the list now and then: at scopes that have waited for [`limit`], and of
 //!   whose node no share is left but those of the doors. Then no task is left that could drop one.
 //!   It may still be that a thread of the program does so later; hence a report, and no panic.

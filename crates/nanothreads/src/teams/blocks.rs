@@ -8,8 +8,8 @@
 //! - B1 A member reads the old buffer of step k, or writes its block of the new one, only after all
 //!   members have ended step k - 1: they meet at a barrier that is the exchange's own, so that
 //!   barriers in the body, matched or not, cannot stand for it.
-//! - B2 A member that left a step by unwinding, or did not meet the others, makes no other step, and
-//!   does not look at the data: the others may have gone on.
+//! - B2 A member that left a step by unwinding, or did not meet the others, makes no other step,
+//!   and does not look at the data: the others may have gone on.
 
 use super::departures::Departures;
 use super::{Meeting, Team, TeamMember};
