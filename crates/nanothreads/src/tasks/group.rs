@@ -137,10 +137,10 @@ impl Canceller {
     /// long work that ends early then. False once all that was spawned with the handle is done.
     pub fn is_cancelled(&self) -> bool {
         match &self.0 {
-            // SAFETY: - as in `cancel`; the nodes above outlive a node that has not ended.
-            Kind::Tasks(target) => {
-                target.place().is_some_and(|(node, _)| unsafe { (*node).is_cancelled() })
-            }
+            Kind::Tasks(target) => target.place().is_some_and(|(node, _)| {
+                // SAFETY: - as in `cancel`; the nodes above outlive a node that has not ended.
+                unsafe { (*node).is_cancelled() }
+            }),
             Kind::Detached(task) => task.is_cancelled(),
         }
     }

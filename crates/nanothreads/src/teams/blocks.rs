@@ -255,6 +255,6 @@ impl Team {
             guard.disarm();
         });
         let steps = exchange.steps.into_inner();
-        if steps % 2 == 0 { data } else { other }
+        if steps.is_multiple_of(2) { data } else { other }
     }
 }

@@ -10,8 +10,11 @@ use std::cell::RefCell;
 /// Meetings that a thread keeps: nested teams have different sizes.
 const KEPT: usize = 4;
 
+#[expect(clippy::vec_box, reason = "they come and go whole, without a copy of their lines")]
+type Spares = Vec<Box<Meeting>>;
+
 thread_local! {
-    static SPARE: RefCell<Vec<Box<Meeting>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Spares> = const { RefCell::new(Vec::new()) };
 }
 
 /// A meeting of `size` members that the calling thread used before, or a new one.
