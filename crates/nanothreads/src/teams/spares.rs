@@ -10,7 +10,7 @@ use std::cell::RefCell;
 /// Meetings that a thread keeps: nested teams have different sizes.
 const KEPT: usize = 4;
 
-#[expect(clippy::vec_box, reason = "they come and go whole, without a copy of their lines")]
+/// They come and go whole, without a copy of their lines.
 type Spares = Vec<Box<Meeting>>;
 
 thread_local! {
