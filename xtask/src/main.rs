@@ -1,5 +1,6 @@
 //! The project's own tasks: `cargo xtask TASK`.
 
+mod aarch64;
 mod artifact;
 mod bench;
 mod conformance;
@@ -57,6 +58,8 @@ enum Task {
     /// Runs the engine's tests in a virtual machine with 8 processors on 4 nodes.
     #[command(subcommand)]
     Vm(vm::Guest),
+    /// Builds the crates for aarch64-linux, and runs their tests under user-mode emulation.
+    Aarch64(aarch64::Options),
     /// Compares hwloc's topology with that of /sys; installs hwloc's headers where that is allowed.
     Hwloc,
     /// Makes one HTML page of the records of benches and suite.
@@ -97,6 +100,7 @@ fn main() -> anyhow::Result<()> {
         Task::Vm(guest) => vm::run(&workspace, &guest).map(drop),
         Task::Wheel(options) => wheel::run(&workspace, &options).map(drop),
         Task::Report(options) => report::run(&workspace, &options),
+        Task::Aarch64(options) => aarch64::run(&workspace, &options),
         Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),
         Task::Suite(options) => suite::run(&workspace, &options),

@@ -80,7 +80,7 @@ pub use crate::{
     manager::source,
     placement::nearness,
     process::{addresses, forked, panics},
-    program::{config, counters},
+    program::{config, counters, threads},
     protocols::{arrival, ring, slot, wait_point},
     regions::{barrier, fork_join, occupant, safe_point},
     teams::team,

@@ -99,7 +99,7 @@ extern "C" fn begin_child() {
 
 /// True in the child of a fork, whose parent had an engine: there may be locks that no thread is
 /// left to give back.
-pub(crate) fn is_child() -> bool {
+pub fn is_child() -> bool {
     Born::now().0 != FIRST
 }
 

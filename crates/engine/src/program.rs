@@ -14,9 +14,11 @@ use platform::topology::Topology;
 
 pub mod config;
 pub mod counters;
+mod kernel;
 pub(crate) mod mask_and_quota;
 pub(crate) mod masters;
 pub(crate) mod statistics;
+pub mod threads;
 
 /// See the module head. On lines of its own: all threads that fork or wait read it, and other
 /// threads may write what the allocator would put beside it.
@@ -93,7 +95,7 @@ impl Program {
     }
 
     #[inline]
-    pub(crate) fn config(&self) -> &Config {
+    pub fn config(&self) -> &Config {
         self.config.get_or_init(Config::default)
     }
 
@@ -113,6 +115,8 @@ impl Program {
     /// Processors of the original mask, quota counted (D4). Constant.
     pub(crate) fn processors(&self) -> usize {
         *self.processors.get_or_init(|| {
+            // Here, for every program that has a team comes to this once.
+            kernel::look();
             let limits = platform::cgroup::Limits::read().unwrap_or_default();
             platform::cgroup::usable_processors(self.mask(), &limits)
         })

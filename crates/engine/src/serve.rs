@@ -65,6 +65,7 @@ fn main(worker: &'static Worker, heir: Option<Heir>) {
             continue;
         }
         if run_offer(worker, local, offered, &mut progress) {
+            program().config().threads.end(worker.number());
             guard.leave();
             return;
         }
@@ -89,6 +90,7 @@ fn begin(worker: &'static Worker, heir: Option<Heir>) -> (&'static Local, Progre
     let tid = worker.station().runs();
     local.runs_on(tid);
     source().enlist(worker.seat(), tid);
+    program().config().threads.begin(worker.number());
     if is_heir {
         // SAFETY: - polled by the thread that this one takes the place of, and run.
         unsafe { worker.finish_offer(&mut progress) };

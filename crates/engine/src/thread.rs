@@ -38,6 +38,7 @@ pub mod head;
 mod lead;
 pub mod membership;
 mod reserved;
+mod shown;
 pub mod split;
 mod state;
 mod stint;

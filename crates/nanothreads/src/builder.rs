@@ -6,9 +6,10 @@ use engine::config::Config;
 use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
 use engine::source;
-use platform::message::say;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
 /// the engine for the first time, or installs other settings, at the same moment,
@@ -53,6 +54,15 @@ pub enum BuildError {
         /// [`largest_team`](engine::largest_team).
         largest: usize,
     },
+    /// A nice value that the system does not have.
+    #[error("a nice value of {asked} for workers: values go from -20, the most favourable, to 19")]
+    Nice {
+        /// What was asked for.
+        asked: i32,
+    },
+    /// A name that no thread can have.
+    #[error("a thread name with a zero byte: the system's names end there")]
+    Name,
     /// No thread at all.
     #[error("teams of 0 threads: give at least 1, or say nothing and have all processors")]
     NoThreads,
@@ -75,6 +85,26 @@ pub(crate) fn task_stack() -> Option<usize> {
     Some(TASK_STACK.load(Relaxed)).filter(|&bytes| bytes > 0)
 }
 
+/// How long a scope may wait before it is reported, in milliseconds, and 1 more; 0: nothing was
+/// chosen.
+static LONGEST_WAIT: AtomicU64 = AtomicU64::new(0);
+
+fn choose_wait(limit: Duration) {
+    let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    // ORDERING: Relaxed - a number on its own.
+    LONGEST_WAIT.store(millis.saturating_add(1), Relaxed);
+}
+
+/// After what time a scope that waits is reported, if the program said so; `Duration::MAX`: never.
+pub(crate) fn longest_wait() -> Option<Duration> {
+    // ORDERING: Relaxed - as above.
+    match LONGEST_WAIT.load(Relaxed) {
+        0 => None,
+        u64::MAX => Some(Duration::MAX),
+        more => Some(Duration::from_millis(more - 1)),
+    }
+}
+
 /// The largest: a program of hundreds of threads fits in 47 bits of addresses.
 const MOST_STACK: usize = 1 << 40;
 
@@ -87,19 +117,22 @@ pub struct Builder {
     pub(crate) config: Config,
     sizer: Option<Box<dyn TeamSizer>>,
     threads: Option<usize>,
+    /// False without the feature `adaptive`.
     finds_out: bool,
     task_stack: Option<usize>,
+    report_waits: Option<Duration>,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, sizer, threads, finds_out, task_stack } = self;
+        let Self { config, sizer, threads, finds_out, task_stack, report_waits } = self;
         let mut text = f.debug_struct("Builder");
         text.field("config", config)
             .field("has_sizer", &sizer.is_some())
             .field("threads", threads)
             .field("finds_out", finds_out)
             .field("task_stack", task_stack)
+            .field("report_waits", report_waits)
             .finish()
     }
 }
@@ -124,6 +157,7 @@ pub fn builder() -> Builder {
         threads: None,
         finds_out: false,
         task_stack: None,
+        report_waits: None,
     }
 }
 
@@ -158,14 +192,15 @@ impl Builder {
     /// can run at a time, and teams without a size of their own have so many: crate
     /// `nanothreads-asat`, with the environment variables that it reads (`ASAT_MAX` and others; a
     /// wrong one brings a line). With [`adapt(false)`](Self::adapt) no manager is looked for.
-    /// Nothing where [`threads`](Self::threads) or [`sizer`](Self::sizer) says the size. Default:
-    /// no.
+    /// Nothing where [`threads`](Self::threads) or [`sizer`](Self::sizer) says the size. With the
+    /// feature `adaptive` of this crate. Default: no.
     ///
     /// ```
     /// nanothreads::builder().adapt(false).self_allocating(true).install()?;
     /// nanothreads::broadcast(|member| assert!(member.size >= 1));
     /// # Ok::<(), nanothreads::BuildError>(())
     /// ```
+    #[cfg(feature = "adaptive")]
     pub fn self_allocating(self, finds_out: bool) -> Self {
         Self { finds_out, ..self }
     }
@@ -195,6 +230,69 @@ impl Builder {
         Self { task_stack: Some(bytes), ..self }
     }
 
+    /// A scope that has waited so long, and has nothing left to wait for but its own spawners and
+    /// completions, is reported on stderr, once: with where it and the last of those were made.
+    /// Most likely one was returned from the scope's body, and the wait has no end.
+    /// `Duration::MAX`: never. Default: 10 seconds.
+    pub fn report_waits(self, after: Duration) -> Self {
+        Self { report_waits: Some(after), ..self }
+    }
+
+    /// What the names of the workers' threads begin with; a hyphen and the worker's number follow,
+    /// from 1. The system's tools show 15 bytes of a name: 10 leave room for the numbers. Default:
+    /// `nanos-w`.
+    ///
+    /// ```
+    /// nanothreads::builder().threads(2).thread_names("render").install()?;
+    /// let names = nanothreads::Team::exact(2).expect("threads")
+    ///     .map(|_| std::thread::current().name().map(String::from));
+    /// assert_eq!(names[1].as_deref(), Some("render-1"));
+    /// # Ok::<(), nanothreads::BuildError>(())
+    /// ```
+    pub fn thread_names(mut self, prefix: &str) -> Self {
+        self.config.threads.name = Some(prefix.into());
+        self
+    }
+
+    /// `hook` is called with the worker's number on each worker's thread, before that runs anything
+    /// else: to register it with an allocator or a profiler, to set signal masks. With 0 on the
+    /// thread that runs detached tasks ([`spawn`](crate::spawn())). Regions that it forks have one
+    /// thread. A panic in it is reported as any, and the worker goes on.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// static STARTED: AtomicUsize = AtomicUsize::new(0);
+    /// nanothreads::builder()
+    ///     .threads(3)
+    ///     .on_thread_start(|_number| { STARTED.fetch_add(1, Ordering::Relaxed); })
+    ///     .install()?;
+    /// nanothreads::Team::exact(3).expect("threads").run(|member| member.barrier());
+    /// assert_eq!(STARTED.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), nanothreads::BuildError>(())
+    /// ```
+    pub fn on_thread_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.config.threads.start = Some(Arc::new(hook));
+        self
+    }
+
+    /// `hook` is called with the worker's number on a worker's thread that ends. Workers are kept
+    /// as long as the process lives, and end with it without a word, as those of rayon's global
+    /// pool do: a thread ends before that only where a language runtime renews it
+    /// (`engine::renew_threads`).
+    pub fn on_thread_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.config.threads.exit = Some(Arc::new(hook));
+        self
+    }
+
+    /// The nice value of workers' threads, from -20 to 19; less than the program's own needs a
+    /// privilege. Where the system refuses it the workers keep what they have, and a line on stderr
+    /// says so. The threads that fork regions are the program's, and keep theirs. Default: what the
+    /// thread has that starts the worker.
+    pub fn nice(mut self, nice: i32) -> Self {
+        self.config.threads.nice = Some(nice);
+        self
+    }
+
     /// The name under which the manager lists this program's runtime.
     pub fn library(mut self, name: &'static str) -> Self {
         self.config.library = name;
@@ -206,7 +304,7 @@ impl Builder {
     /// # Errors
     /// When the engine is in use already, or a setting is impossible.
     pub fn install(self) -> Result<(), BuildError> {
-        let Self { config, sizer, threads, finds_out, task_stack } = self;
+        let Self { config, sizer, threads, finds_out, task_stack, report_waits } = self;
         if let Some(asked) =
             task_stack.filter(|bytes| !(LEAST_TASK_STACK..=MOST_STACK).contains(bytes))
         {
@@ -218,6 +316,12 @@ impl Builder {
         }
         if let Some(asked) = config.stack_size.filter(|&bytes| bytes > MOST_STACK) {
             return Err(BuildError::StackTooLarge { asked, most: MOST_STACK });
+        }
+        if let Some(asked) = config.threads.nice.filter(|nice| !(-20..=19).contains(nice)) {
+            return Err(BuildError::Nice { asked });
+        }
+        if config.threads.name.as_ref().is_some_and(|name| name.contains('\0')) {
+            return Err(BuildError::Name);
         }
         let largest = engine::largest_team();
         let sizer = match (sizer, threads) {
@@ -233,6 +337,9 @@ impl Builder {
         if source::is_chosen() || program().is_configured() {
             return Err(BuildError::InUse);
         }
+        #[cfg(not(feature = "adaptive"))]
+        let _ = finds_out;
+        #[cfg(feature = "adaptive")]
         if finds_out && sizer.is_none() && !find_out() {
             return Err(BuildError::InUse);
         }
@@ -241,6 +348,7 @@ impl Builder {
         if sizer.is_none_or(engine::set_team_sizer) && engine::configure(config) {
             // ORDERING: Relaxed - a number on its own, for threads that have not looked yet.
             task_stack.into_iter().for_each(|bytes| TASK_STACK.store(bytes, Relaxed));
+            report_waits.into_iter().for_each(choose_wait);
             Ok(())
         } else {
             Err(BuildError::InUse)
@@ -249,10 +357,13 @@ impl Builder {
 }
 
 /// The program finds out by itself how many threads it can run. False when it is too late.
+#[cfg(feature = "adaptive")]
 fn find_out() -> bool {
     let read =
         |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let (settings, complaints) = asat::Settings::from_environment(&read);
-    complaints.iter().for_each(|complaint| say(format_args!("nanos: {complaint}")));
+    complaints
+        .iter()
+        .for_each(|complaint| platform::message::say(format_args!("nanos: {complaint}")));
     asat::install(settings)
 }

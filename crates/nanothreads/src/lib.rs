@@ -43,8 +43,9 @@
 //! | two halves | [`join()`] |
 //! | sorting | [`par_sort()`] and its family |
 //! | tasks | [`scope()`], [`Scope`], [`Task`], [`DataCell`], [`Completion`] |
+//! | tasks that no scope waits for, and async | [`spawn()`], [`Spawned`], [`Canceller`] |
 //! | divided processors | [`groups()`] |
-//! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
+//! | teams | [`broadcast`], [`Team`], its [`TeamMember`] and [`Buffers`] |
 //! | several regions of one master at once | `papers`, with the feature of that name |
 //! | storage for each thread | [`PerThread`] |
 //! | starting programs and threads in a region | [`process::unbound`] |
@@ -61,9 +62,10 @@
 //! 4. `groups`, `sort`: divided processors; sorting, on `join`.
 //! 5. `loops`: loops and sections.
 //! 6. `tasks`: scopes and what runs in them.
-//! 7. `teams`: reserved threads, for all of the above.
-//! 8. `papers`: several regions of one master at once, and both ways of dispatch; a feature.
-//! 9. `recipes`: documentation.
+//! 7. `detached`: tasks that no scope waits for.
+//! 8. `teams`: reserved threads, for all of the above but these.
+//! 9. `papers`: several regions of one master at once, and both ways of dispatch; a feature.
+//! 10. `recipes`: documentation.
 //!
 //! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
 
@@ -73,6 +75,7 @@
 #![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
 mod builder;
+mod detached;
 mod groups;
 mod idle;
 mod join;
@@ -92,6 +95,7 @@ mod teams;
 pub mod workers;
 
 pub use builder::{BuildError, Builder, Waiting, builder};
+pub use detached::{Spawned, spawn, spawn_cancellable};
 pub use engine::{Member, Statistics, TeamSizer, statistics};
 pub use groups::{Group, Groups, groups};
 pub use join::join;
@@ -112,4 +116,5 @@ pub use tasks::depend::Access;
 pub use tasks::group::Canceller;
 pub use tasks::scope::{Scope, scope};
 pub use tasks::task::{Task, TaskRef};
-pub use teams::{Team, TeamError, TeamMember};
+pub use tasks::task_group::TaskGroup;
+pub use teams::{Buffers, Team, TeamError, TeamMember};

@@ -16,11 +16,11 @@
 //! [`task::Task`]s.
 //!
 //! # Files, from the bottom up
-//! `body`, `pool`, `inputs`, `successors`, `turnstile`, `stack` and what the sanitizer and reports
-//! of overflows need of it: parts that know no task. `descriptor`, `node`, `carrier`: one
-//! nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with each other.
-//! `scheduler`, `seat`: a team, and a member's place in it. `scope`; `task`, `group`, `completion`:
-//! the handle, and what it makes.
+//! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `turnstile`, `stack` and what the
+//! sanitizer and reports of overflows need of it: parts that know no task. `descriptor`, `node`,
+//! `carrier`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with
+//! each other. `scheduler`, `seat`, `watch`: a team, a member's place in it, waits without an end.
+//! `scope`; `task`, `task_group`, `group`, `completion`: the handle, and what it makes.
 //!
 //! # Papers
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the
@@ -32,10 +32,12 @@ pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod depend;
 mod descriptor;
+mod doors;
 mod exclusive;
 mod fibers;
 pub(crate) mod group;
 mod held;
+mod inherited;
 mod inputs;
 #[cfg(all(test, loom))]
 mod model;
@@ -51,4 +53,6 @@ mod seat;
 mod stack;
 mod successors;
 pub(crate) mod task;
+pub(crate) mod task_group;
 mod turnstile;
+pub(crate) mod watch;

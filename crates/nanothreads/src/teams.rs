@@ -2,7 +2,7 @@
 //!
 //! # Protocol
 //! A region of a kept team is a region like any other; its members also share a [`Meeting`], which
-//! the handle keeps from region to region:
+//! the thread that runs it keeps from region to region ([`spares`]):
 //! 1. `barrier`: [`Barrier`], whose rounds go on from one region to the next.
 //! 2. `single`: the first member that exchanges the number of singles begun for the next one runs
 //!    it.
@@ -15,12 +15,20 @@
 //! 5. A member that panics raises the flag and wakes all members that wait at 1 and 3; those leave
 //!    their bodies by unwinding. The meeting is then thrown away: its rounds are not those of all
 //!    members.
-//! 6. A child that the body forked leaves the meeting alone: other threads of its parent had
+//! 6. A member that waits at 1 or 3 for one that has ended its body panics with a report
+//!    ([`departures`]); what follows is as in 5.
+//! 7. A child that the body forked leaves the meeting alone: other threads of its parent had
 //!    arrived at some of its rounds, or were at work on it.
 //!
 //! # Papers
 //! The constructs are those of P0 section 2 (`barrier`, `single`, `master`), on the engine's own
 //! barrier.
+
+mod blocks;
+mod departures;
+mod spares;
+
+pub use blocks::Buffers;
 
 use crate::groups::within;
 use crate::loops::static_block;
@@ -28,6 +36,7 @@ use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
 use crate::per_member::Carried;
 use crate::region;
+use departures::{Departures, Missing};
 use engine::barrier::Barrier;
 use engine::config::Supply;
 use engine::forked::UntilJoin;
@@ -43,9 +52,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, panic_any, resume_unwind};
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{AcqRel, Relaxed},
+};
 
 /// Why a team could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +109,8 @@ impl TeamError {
 /// A team that the program keeps, to run many regions on it.
 ///
 /// Its workers belong to the thread that runs the regions; thread i of a thread's teams
-/// is always the same.
+/// is always the same. A team may be in a `static`, or shared: threads that run it at the same time
+/// have a region each, with workers of their own.
 ///
 /// ```
 /// use nanothreads::{Team, par_for};
@@ -118,17 +131,11 @@ impl TeamError {
 /// assert_eq!(sum, 499_500);
 /// # Ok::<(), nanothreads::TeamError>(())
 /// ```
-///
-/// On lines of its own: each region writes it, and what stands beside it in the program's memory
-/// its members may be reading.
-#[repr(align(128))]
 pub struct Team {
     /// `None`: as many as the program has.
     size: Option<NonZeroUsize>,
     is_exact: bool,
     supply: Supply,
-    /// Kept from the last region, while none is open.
-    meeting: Cell<Option<Box<Meeting>>>,
 }
 
 impl fmt::Debug for Team {
@@ -158,12 +165,7 @@ impl Team {
         if got < size {
             return Err(TeamError::missing(size, got));
         }
-        Ok(Self {
-            size: Some(asked),
-            is_exact: true,
-            supply: Supply::Auto,
-            meeting: Cell::new(None),
-        })
+        Ok(Self { size: Some(asked), is_exact: true, supply: Supply::Auto })
     }
 
     /// A team of at most `size` threads: fewer when the program has fewer processors as a region
@@ -180,17 +182,12 @@ impl Team {
     /// When `size` is 0.
     pub fn at_most(size: usize) -> Result<Self, TeamError> {
         let size = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
-        Ok(Self {
-            size: Some(size),
-            is_exact: false,
-            supply: Supply::Auto,
-            meeting: Cell::new(None),
-        })
+        Ok(Self { size: Some(size), is_exact: false, supply: Supply::Auto })
     }
 
     /// A team of all processors that the program has when a region begins.
     pub fn available() -> Self {
-        Self { size: None, is_exact: false, supply: Supply::Auto, meeting: Cell::new(None) }
+        Self { size: None, is_exact: false, supply: Supply::Auto }
     }
 
     /// The same team, whose work reaches the members this way.
@@ -229,18 +226,15 @@ impl Team {
     /// # Panics
     /// With the payload of the first member that panics, when all are done. Members that wait for a
     /// panicking one at a [`barrier`](TeamMember::barrier) or for their turn leave their bodies by
-    /// unwinding. Also when the team is exact, the calling thread has not run it before, and the
-    /// system refuses threads.
+    /// unwinding. A member that waits there for one that has ended its body panics, and says which
+    /// one and where. Also when the team is exact, the calling thread has not run it before, and
+    /// the system refuses threads.
     pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
-        self.run_on(&self.reserve(), body);
+        Self::run_as(&self.reserve(), body);
     }
 
-    fn run_on<F: Fn(&TeamMember<'_>) + Sync>(&self, team: &team::Team, body: F) {
-        let meeting = match self.meeting.take() {
-            Some(meeting) if meeting.barrier.size() == team.size() => meeting,
-            _ => Box::new(Meeting::new(team.size())),
-        };
-        let held = UntilJoin::new(meeting);
+    fn run_as<F: Fn(&TeamMember<'_>) + Sync>(team: &team::Team, body: F) {
+        let held = UntilJoin::new(spares::take(team.size()));
         let shared: &Meeting = &held;
         // The body moves along: what the workers need is in one place.
         region::run_team_in(Concurrency::Promised, team, move |member| {
@@ -249,10 +243,10 @@ impl Team {
             unless_abandoned(|| shared.attend(member, &body));
             guard.disarm();
         });
-        self.meeting.set(held.after_join().map(|mut meeting| {
+        if let Some(mut meeting) = held.after_join() {
             meeting.reset();
-            meeting
-        }));
+            spares::give_back(meeting);
+        }
     }
 
     /// As [`Team::run`], and returns what the members return, in their order. A child process that
@@ -264,7 +258,7 @@ impl Team {
     pub fn map<R: Send, F: Fn(&TeamMember<'_>) -> R + Sync>(&self, body: F) -> Vec<R> {
         let team = self.reserve();
         let results = UntilJoin::new(Carried::apart(team.size()));
-        self.run_on(&team, |member| {
+        Self::run_as(&team, |member| {
             let result = body(member);
             // SAFETY: - called once for each member of this one region, with its own number.
             unsafe { results.put(member.id(), Some(result)) };
@@ -309,7 +303,13 @@ struct Meeting {
     /// A member ended its body because such a single had panicked.
     is_single_missed: AtomicBool,
     turns: Once<Turns>,
+    departures: Departures,
+    /// A member is on its way out with a report of one that departed.
+    is_reported: AtomicBool,
 }
+
+/// What a member waits at in [`TeamMember::single_for_all`].
+const SINGLE: &str = "a barrier of single_for_all";
 
 /// The panic of a member that waits for a single that panicked elsewhere.
 const SINGLE_PANICKED: &str =
@@ -324,6 +324,8 @@ impl Meeting {
             handed: Mutex::new(None),
             is_single_missed: AtomicBool::new(false),
             turns: Once::new(),
+            departures: Departures::new(size),
+            is_reported: AtomicBool::new(false),
         }
     }
 
@@ -334,11 +336,15 @@ impl Meeting {
             member,
             meeting: self,
             singles: Cell::new(0),
+            barriers: Cell::new(0),
             turns: Cell::new(0),
             section: Cell::new(Section::None),
         };
         match catch_unwind(AssertUnwindSafe(|| body(&own))) {
-            Ok(()) => own.hand_on_turn(),
+            Ok(()) => {
+                own.hand_on_turn();
+                own.depart();
+            }
             Err(payload) if payload.downcast_ref::<&str>() == Some(&SINGLE_PANICKED) => {
                 // ORDERING: Relaxed - read after the join.
                 self.is_single_missed.store(true, Relaxed);
@@ -355,6 +361,7 @@ impl Meeting {
     /// # Panics
     /// When a member ended because a single had panicked on another one, which caught that.
     fn reset(&mut self) {
+        self.departures.next_region();
         if *self.is_single_missed.get_mut() {
             panic_any(SINGLE_PANICKED);
         }
@@ -370,6 +377,21 @@ impl Meeting {
         if handed.is_some() {
             handed.take();
         }
+    }
+
+    /// D3: ends the caller, which waits for a member that has ended its body: `event`, at `place`,
+    /// does not come about.
+    #[cold]
+    fn report(&self, own: usize, missing: &Missing, event: &str, place: &Location<'_>) -> ! {
+        // ORDERING: AcqRel - one of those that find it reports it.
+        if self.is_reported.swap(true, AcqRel) {
+            abandon();
+        }
+        let (size, came_to) = (self.barrier.size(), missing.came_to);
+        panic!(
+            "member {own} of a team of {size} waits at {event}, at {place}, for {missing}, which has ended its body after \
+             {came_to} of them: each member has to come to each one"
+        );
     }
 
     fn wake_all(&self) {
@@ -388,8 +410,9 @@ impl Meeting {
 pub struct TeamMember<'a> {
     member: Member,
     meeting: &'a Meeting,
-    /// Singles and turns that this member has passed.
+    /// Singles, barriers and turns that this member has come to.
     singles: Cell<usize>,
+    barriers: Cell<u64>,
     turns: Cell<usize>,
     section: Cell<Section>,
 }
@@ -442,18 +465,43 @@ impl TeamMember<'_> {
 
     /// Waits until all members are here (example: [`Team`]); what they wrote before is seen by all.
     /// Every member has to come to each barrier. Cost: about 1.5 cache-line round trips.
+    ///
+    /// # Panics
+    /// When another member has ended its body and so does not come; the text says which one.
+    #[track_caller]
     pub fn barrier(&self) {
-        if !self.meets() {
+        if !self.meets("a barrier") {
             abandon();
         }
     }
 
     /// As [`TeamMember::barrier`]; false when a member that panicked does not come.
     #[inline]
-    fn meets(&self) -> bool {
+    #[track_caller]
+    fn meets(&self, event: &str) -> bool {
         self.hand_on_turn();
-        let Meeting { barrier, stop, .. } = self.meeting;
-        barrier.wait_unless(self.id(), || stop.is_raised())
+        let Meeting { barrier, stop, departures, .. } = self.meeting;
+        let number = self.barriers.get() + 1;
+        self.barriers.set(number);
+        let missing = || departures.before_barrier(number);
+        let meets = barrier.wait_unless(self.id(), || stop.is_raised() || missing().is_some());
+        if !meets
+            && !stop.is_raised()
+            && let Some(missing) = missing()
+        {
+            self.meeting.report(self.id(), &missing, event, Location::caller());
+        }
+        meets
+    }
+
+    /// The member has ended its body: those that wait for it now, or will, are to know (D1).
+    #[inline]
+    fn depart(&self) {
+        if self.size() > 1 {
+            let turns = self.turns.get() as u64;
+            self.meeting.departures.note(self.id(), self.barriers.get(), turns);
+            self.meeting.wake_all();
+        }
     }
 
     /// Runs `body` on the first member that comes here (example: [`Team`]), and returns its result
@@ -480,7 +528,8 @@ impl TeamMember<'_> {
     ///
     /// # Panics
     /// With the payload of `body` where it ran, or of the result's `clone`. When `body` panics, the
-    /// other members panic as well, with a text that says so.
+    /// other members panic as well, with a text that says so. As [`TeamMember::barrier`].
+    #[track_caller]
     pub fn single_for_all<T: Clone + Send + 'static>(&self, body: impl FnOnce() -> T) -> T {
         let handed = || self.meeting.handed.lock().unwrap_or_else(PoisonError::into_inner);
         let hand_over = || {
@@ -494,7 +543,7 @@ impl TeamMember<'_> {
             let partly = handed().take();
             discard(partly);
         }
-        let mut is_whole = self.meets();
+        let mut is_whole = self.meets(SINGLE);
         let clone = || {
             let handed = handed();
             handed.as_ref().map(|value| {
@@ -506,7 +555,7 @@ impl TeamMember<'_> {
         };
         let value: Result<Option<T>, Payload> = catch_unwind(AssertUnwindSafe(clone));
         // No member may hand over the next value before all have this one.
-        is_whole = is_whole && self.meets();
+        is_whole = is_whole && self.meets(SINGLE);
         if let Some(payload) = panicked {
             resume_unwind(payload);
         }
@@ -547,7 +596,9 @@ impl TeamMember<'_> {
     /// `barrier`, or the end of its body.
     ///
     /// # Panics
-    /// With the payload of `body`; and when it is called inside a section of the same member.
+    /// With the payload of `body`; when it is called inside a section of the same member; and when
+    /// a member before this one has ended its body without coming to its section.
+    #[track_caller]
     pub fn ordered<R>(&self, body: impl FnOnce() -> R) -> R {
         assert!(
             self.section.get() != Section::Open,
@@ -559,10 +610,17 @@ impl TeamMember<'_> {
         let own = round * self.size() + self.id();
         let (turns, stop) = (self.meeting.turns(), &self.meeting.stop);
         let local = local();
-        let look = || (turns.is_turn(own) || stop.is_raised()).into();
+        let missing = || self.meeting.departures.before_section(own as u64);
+        let look = || (turns.is_turn(own) || stop.is_raised() || missing().is_some()).into();
         patience::wait(turns.point(own), local, local.membership().crowd, || {}, look);
         if !turns.is_turn(own) {
-            abandon();
+            match missing() {
+                Some(missing) if !stop.is_raised() => {
+                    let event = "its turn of ordered";
+                    self.meeting.report(self.id(), &missing, event, Location::caller());
+                }
+                _ => abandon(),
+            }
         }
         self.section.set(Section::Open);
         let keep = KeepTurn(&self.section);

@@ -24,6 +24,7 @@ pub mod fault;
 pub mod fdpass;
 pub mod file;
 pub mod futex;
+pub mod kernel;
 pub mod load;
 pub mod lock;
 pub mod mask;

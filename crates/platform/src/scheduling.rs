@@ -169,6 +169,22 @@ impl Haste {
     }
 }
 
+/// Gives the calling thread a nice value, from -20 (the most favourable) to 19: which part of a
+/// processor it gets beside other threads. What it starts inherits it.
+///
+/// # Errors
+/// `EACCES`: a value below the thread's own, without the privilege or the limit for it.
+///
+/// ```
+/// # use nanothreads_platform as platform;
+/// std::thread::spawn(|| assert_eq!(platform::scheduling::set_nice(19), Ok(()))).join().unwrap();
+/// ```
+pub fn set_nice(nice: i32) -> SysResult<()> {
+    // SAFETY: - takes numbers only. 0: the calling thread, for the kernel has a value for each.
+    let answer = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    check("setpriority", answer.into()).map(|_| ())
+}
+
 /// Turns of the calling thread that are longer than usual, its share of the processor unchanged. A
 /// thread that takes turns with others that use the caches as much as it does then finds its data
 /// gone less often.

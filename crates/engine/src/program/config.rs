@@ -1,5 +1,7 @@
 //! What may be set before the first region.
 
+use crate::program::threads::Threads;
+
 /// How threads wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,6 +48,8 @@ pub struct Config {
     pub adapt: bool,
     /// Name under which the manager lists this program's runtime.
     pub library: &'static str,
+    /// What the program wants of its workers' threads.
+    pub threads: Threads,
 }
 
 impl Default for Config {
@@ -57,6 +61,7 @@ impl Default for Config {
             bind: false,
             adapt: true,
             library: "nanothreads",
+            threads: Threads::default(),
         }
     }
 }

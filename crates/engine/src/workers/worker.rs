@@ -6,6 +6,7 @@
 use crate::placement::station::{Kernel, Station};
 use crate::process;
 use crate::process::panics::{FirstPanic, Payload};
+use crate::program::program;
 use crate::protocols::arrival::Arrival;
 use crate::protocols::open_ring::OpenRing;
 use crate::protocols::sleeper::Sleeper;
@@ -126,7 +127,7 @@ impl Worker {
 
     /// What its thread is called.
     fn name(&self) -> String {
-        format!("nanos-w-{}", self.number())
+        program().config().threads.name_of(self.number())
     }
 
     /// Its first kernel thread, with a stack of `stack` bytes.

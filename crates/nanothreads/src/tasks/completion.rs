@@ -1,11 +1,13 @@
 //! Events from outside that a nano-thread waits for, and tasks from outside.
 
-use crate::tasks::descriptor::{Nano, NanoPtr};
+use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::inherited::Inherited;
 use crate::tasks::node::{Node, ScopeId};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::scope::{Scope, body_of};
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Holds a node open: a share of its counter.
@@ -22,8 +24,12 @@ unsafe impl Sync for Share {}
 
 impl Share {
     /// One more share of the handle's node.
+    #[track_caller]
     fn of(scope: &Scope<'_>) -> Self {
         scope.assert_running();
+        if scope.node().up.is_null() {
+            scope.scheduler().doors.opens(Location::caller());
+        }
         scope.node().share_for_child();
         let scheduler = std::ptr::from_ref(scope.scheduler());
         // SAFETY: - schedulers of scopes are in an `Arc`, of which the scope holds a reference.
@@ -37,13 +43,21 @@ impl Share {
 impl Clone for Share {
     fn clone(&self) -> Self {
         // SAFETY: - the share keeps the node alive.
-        unsafe { &*self.node }.inputs.add(1);
+        let node = unsafe { &*self.node };
+        node.inputs.add(1);
+        if node.up.is_null() {
+            self.scheduler.doors.opens_another();
+        }
         Self { node: self.node, scheduler: Arc::clone(&self.scheduler) }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
+        // SAFETY: - our share keeps it alive.
+        if unsafe { &*self.node }.up.is_null() {
+            self.scheduler.doors.closes();
+        }
         // SAFETY: - our share; without a seat, since the caller may be on any thread, or in the
         // middle of a nano-thread.
         let ready = unsafe { self.scheduler.release(None, self.node, 1) };
@@ -73,6 +87,7 @@ impl fmt::Debug for Completion {
 #[derive(Clone)]
 pub struct Spawner<'scope> {
     share: Share,
+    inherited: Inherited,
     invariant: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
@@ -85,7 +100,10 @@ impl<'scope> Spawner<'scope> {
         unsafe { &**node }.inputs.add(1);
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        let nano = Nano::new(*node, ScopeId::of(Arc::as_ptr(scheduler)), body, None, u32::MAX, 0);
+        // SAFETY: - the share keeps the group open whose settings these are.
+        let traits = (!self.inherited.is_none()).then(|| unsafe { Traits::of(self.inherited) });
+        let scope = ScopeId::of(Arc::as_ptr(scheduler));
+        let nano = Nano::new(*node, scope, body, traits, u32::MAX, 0);
         scheduler.enqueue_from_outside(NanoPtr::new(nano));
     }
 }
@@ -118,6 +136,7 @@ impl<'scope> Scope<'scope> {
     /// Complete or drop it before the handle's wait, or give it to a thread that does: one that the
     /// body of the scope, group or nano-thread returns, or keeps beyond its own end, is waited for
     /// for ever.
+    #[track_caller]
     pub fn completion(&self) -> Completion {
         Completion(Share::of(self))
     }
@@ -160,7 +179,8 @@ impl<'scope> Scope<'scope> {
     /// ```
     /// The scope waits until the spawner and its clones are dropped: one that the body of the
     /// scope, group or nano-thread returns, or keeps beyond its own end, is waited for for ever.
+    #[track_caller]
     pub fn spawner(&self) -> Spawner<'scope> {
-        Spawner { share: Share::of(self), invariant: PhantomData }
+        Spawner { share: Share::of(self), inherited: self.inherited(), invariant: PhantomData }
     }
 }

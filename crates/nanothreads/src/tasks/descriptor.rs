@@ -24,6 +24,7 @@
 
 use crate::tasks::body::Body;
 use crate::tasks::carrier::Carrier;
+use crate::tasks::inherited::{Inherited, Settings};
 use crate::tasks::node::{Node, Phase, ScopeId};
 use crate::tasks::overflow::Label;
 use crate::tasks::pool::{Shelf, Store};
@@ -49,6 +50,21 @@ pub(crate) struct Traits {
     pub(crate) name: Option<Cow<'static, str>>,
     /// It may go on while others that were started after it on its thread wait.
     pub(crate) is_suspendable: bool,
+    /// What its own tasks have.
+    pub(crate) inherited: Inherited,
+}
+
+impl Traits {
+    /// Those of a task that says nothing itself.
+    ///
+    /// # Safety
+    /// - As [`Inherited::get`].
+    pub(crate) unsafe fn of(inherited: Inherited) -> Self {
+        // SAFETY: - caller's contract.
+        let Some(settings) = (unsafe { inherited.get() }) else { return Self::default() };
+        let Settings { stack_size, name, priority } = settings.clone();
+        Self { priority, stack_size, name, is_suspendable: false, inherited }
+    }
 }
 
 /// See the module head. `node` comes first: `of_node`.
@@ -73,6 +89,7 @@ pub(crate) struct Nano {
 struct Rare {
     stack_size: usize,
     name: Option<Cow<'static, str>>,
+    inherited: Inherited,
     links: UnsafeCell<[MaybeUninit<Link<NanoPtr>>; INLINE_LINKS]>,
     links_used: Cell<usize>,
     /// What has to be passed before the start, in the order of addresses.
@@ -225,6 +242,7 @@ impl Nano {
             Box::new(Rare {
                 stack_size: traits.stack_size,
                 name: traits.name,
+                inherited: traits.inherited,
                 links: UnsafeCell::new([const { MaybeUninit::uninit() }; INLINE_LINKS]),
                 links_used: Cell::new(0),
                 turnstiles: UnsafeCell::new(Vec::new()),
@@ -381,6 +399,12 @@ impl Nano {
     /// Bytes of stack that it asked for; 0: the default.
     pub(crate) fn stack_size(&self) -> usize {
         self.rare.as_ref().map_or(0, |rare| rare.stack_size)
+    }
+
+    /// What its own tasks have that say nothing themselves.
+    #[inline]
+    pub(crate) fn inherited(&self) -> Inherited {
+        self.rare.as_ref().map_or(Inherited::NONE, |rare| rare.inherited)
     }
 
     /// Which one it is, for the report of an overflow.

@@ -1,10 +1,9 @@
 //! Groups of tasks: waited for together, cancelled together.
 
-use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::node::Node;
 use crate::tasks::scheduler::Scheduler;
-use crate::tasks::scope::{Scope, run_and_join};
+use crate::tasks::scope::Scope;
 use platform::lock::Mutex;
-use std::panic::resume_unwind;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Scope<'_> {
@@ -35,15 +34,7 @@ impl Scope<'_> {
     where
         B: FnOnce(&Scope<'group>) -> R,
     {
-        // The group's node lies below the owner's, without a share of it.
-        self.assert_current();
-        let seat = self.seat();
-        let home = u32::try_from(seat.index()).expect("teams have less than 2^32 members");
-        let node = Node::running(self.node(), ScopeId::of(seat.scheduler()), home);
-        // SAFETY: - the node is on this frame until its children are done; the handle's owner is
-        // current, on this seat.
-        let result = unsafe { run_and_join(&node, seat, self.is_carried(), body) };
-        result.unwrap_or_else(|payload| resume_unwind(payload))
+        self.group_in(self.inherited(), body)
     }
 
     /// Asks that descendants of this handle that have not started are not started: their closures
@@ -91,7 +82,7 @@ impl Scope<'_> {
         let place = (self.node() as *const Node, std::ptr::from_ref(self.scheduler()));
         let target = Arc::new(Target(Mutex::new(Some(place))));
         self.scheduler().note_target(&target);
-        Canceller(target)
+        Canceller(Kind::Tasks(target))
     }
 
     /// True when this handle, or one that it descends from, was cancelled. Cost: one load as long
@@ -102,15 +93,38 @@ impl Scope<'_> {
     }
 }
 
-/// Cancels what was spawned with a handle: made by [`Scope::canceller`].
+/// Cancels what was spawned with a handle, or a detached task: made by [`Scope::canceller`] and
+/// [`Spawned::canceller`](crate::Spawned::canceller).
 #[derive(Clone)]
-pub struct Canceller(Arc<Target>);
+pub struct Canceller(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Tasks(Arc<Target>),
+    Detached(Arc<dyn Cancel>),
+}
+
+/// Something that can be cancelled, and that belongs to no scope.
+pub(crate) trait Cancel: Send + Sync {
+    fn cancel(&self);
+    fn is_cancelled(&self) -> bool;
+}
 
 impl Canceller {
+    /// Of a detached task.
+    pub(crate) fn of(task: Arc<dyn Cancel>) -> Self {
+        Self(Kind::Detached(task))
+    }
+
     /// Asks that descendants of the handle that have not started are not started: see
-    /// [`Scope::cancel`]. Nothing once they are all done. May be called on any thread.
+    /// [`Scope::cancel`]. Nothing once they are all done. So with a detached task. May be called on
+    /// any thread.
     pub fn cancel(&self) {
-        if let Some((node, scheduler)) = *self.0.place() {
+        let target = match &self.0 {
+            Kind::Tasks(target) => target,
+            Kind::Detached(task) => return task.cancel(),
+        };
+        if let Some((node, scheduler)) = *target.place() {
             // SAFETY: - the place is emptied, under its lock, before the node ends, and the
             //           scheduler outlives its nodes.
             let (node, scheduler) = unsafe { (&*node, &*scheduler) };
@@ -118,11 +132,28 @@ impl Canceller {
             scheduler.note_cancellation();
         }
     }
+
+    /// True when the handle, or one that it descends from, or the detached task was cancelled: for
+    /// long work that ends early then. False once all that was spawned with the handle is done.
+    pub fn is_cancelled(&self) -> bool {
+        match &self.0 {
+            Kind::Tasks(target) => target.place().is_some_and(|(node, _)| {
+                // SAFETY: - as in `cancel`; the nodes above outlive a node that has not ended.
+                unsafe { (*node).is_cancelled() }
+            }),
+            Kind::Detached(task) => task.is_cancelled(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Canceller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Canceller").field("is_over", &self.0.place().is_none()).finish()
+        let mut text = f.debug_struct("Canceller");
+        match &self.0 {
+            Kind::Tasks(target) => text.field("is_over", &target.place().is_none()),
+            Kind::Detached(task) => text.field("is_cancelled", &task.is_cancelled()),
+        };
+        text.finish()
     }
 }
 

@@ -13,6 +13,7 @@
 
 use crate::idle::Idle;
 use crate::tasks::descriptor::{Nano, NanoPtr};
+use crate::tasks::doors::Doors;
 use crate::tasks::exclusive;
 use crate::tasks::group::Target;
 use crate::tasks::node::{Node, Phase};
@@ -34,6 +35,7 @@ use platform::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::cell::RefCell;
+use std::panic::Location;
 use std::sync::{Arc, PoisonError};
 
 /// See the module head.
@@ -56,6 +58,10 @@ pub(crate) struct Scheduler {
     has_targets: AtomicBool,
     /// What cancellers cancel.
     targets: Mutex<Vec<Arc<Target>>>,
+    /// Spawners and completions of the scope's own handle.
+    pub(crate) doors: Doors,
+    /// Where the program made the scope.
+    pub(super) place: &'static Location<'static>,
 }
 
 /// Schedulers that a thread keeps for its next scopes: nested scopes have different team sizes.
@@ -114,12 +120,16 @@ impl Scheduler {
             cancelled: AtomicBool::new(false),
             has_targets: AtomicBool::new(false),
             targets: Mutex::new(Vec::new()),
+            doors: Doors::new(),
+            place: Location::caller(),
         }
     }
 
     /// A scheduler for the team of the caller and `workers`: one that the calling thread used
     /// before, or a new one.
+    #[track_caller]
     pub(crate) fn take(workers: &[&'static Worker]) -> Arc<Self> {
+        let place = Location::caller();
         let size = workers.len() + 1;
         let fits =
             |scheduler: &Arc<Self>| scheduler.members.len() == size && !scheduler.is_parents();
@@ -135,6 +145,7 @@ impl Scheduler {
         });
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
             unique.born = Born::now();
+            unique.place = place;
             unique.nearness.update(workers);
         }
         scheduler

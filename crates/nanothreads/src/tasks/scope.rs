@@ -9,9 +9,11 @@ use crate::region;
 use crate::tasks::body::Body;
 use crate::tasks::depend::Table;
 use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::inherited::Inherited;
 use crate::tasks::node::{Node, Phase, ScopeId};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::{Seat, Start};
+use crate::tasks::watch;
 use engine::local::local;
 use engine::panics::{NoUnwinding, Payload, discard};
 use engine::team::Concurrency;
@@ -72,6 +74,8 @@ pub struct Scope<'scope> {
     owner: Option<NanoPtr>,
     /// It is on a carrier, which it may leave.
     is_carried: bool,
+    /// What its tasks have that say nothing themselves.
+    inherited: Inherited,
     /// Made by the first task with dependences by address.
     pub(crate) table: RefCell<Option<Box<Table>>>,
     /// Tasks may hold references into `'scope` mutably: the lifetime must not shrink.
@@ -104,7 +108,8 @@ impl fmt::Debug for Scope<'_> {
 ///
 /// A scope also waits for each [`Spawner`](crate::Spawner) and [`Completion`](crate::Completion)
 /// that was made in it. So do not return one from `body`, or keep it in a place that outlives the
-/// scope: the scope would wait for what only its own end could drop, for ever.
+/// scope: the scope would wait for what only its own end could drop, for ever. (A line on stderr
+/// says so after some seconds: [`Builder::report_waits`](crate::Builder::report_waits).)
 ///
 /// What tasks must not hold while they wait (locks), how their waits nest, and how many can wait
 /// at once (about 32,000): [while a nano-thread waits](Scope#while-a-nano-thread-waits). Cost: a
@@ -116,6 +121,7 @@ impl fmt::Debug for Scope<'_> {
 ///
 /// # Panics
 /// With the payload of the body or the first task that panics, after all tasks are done.
+#[track_caller]
 pub fn scope<'scope, B, R>(body: B) -> R
 where
     B: FnOnce(&Scope<'scope>) -> R,
@@ -173,7 +179,7 @@ where
     let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
     let node = Node::running(ptr::null(), ScopeId::of(Arc::as_ptr(scheduler)), 0);
     // SAFETY: - the node is on this frame until all its children are done; the seat is ours.
-    let result = unsafe { run_and_join(&node, seat, false, body) };
+    let result = unsafe { run_and_join(&node, seat, false, Inherited::NONE, body) };
     scheduler.end();
     seat.retire();
     // SAFETY: - caller's contract: member 0's field.
@@ -186,22 +192,28 @@ where
 ///
 /// # Safety
 /// - `node` is running, and its owner's, which runs on `seat`, the caller's; `is_carried` as in
-///   [`Scope::new`].
+///   [`Scope::new`]. `inherited` lives as long as the node's children.
 pub(crate) unsafe fn run_and_join<'scope, B, R>(
     node: &Node,
     seat: Seat,
     is_carried: bool,
+    inherited: Inherited,
     body: B,
 ) -> thread::Result<R>
 where
     B: FnOnce(&Scope<'scope>) -> R,
 {
     // SAFETY: - caller's contract.
-    let handle = unsafe { Scope::new(node, seat, is_carried) };
+    let handle = unsafe { Scope::new(node, seat, is_carried, inherited) };
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&handle)));
+    let scheduler = seat.scheduler();
+    // The scope's own handle: tasks and groups hold it open.
+    let is_watched = node.up.is_null() && scheduler.doors.open() > 0;
+    let watched = if is_watched { watch::begin(node, scheduler, scheduler.place) } else { None };
     let child = handle.join();
-    seat.scheduler().end_targets(node);
+    drop(watched);
+    scheduler.end_targets(node);
     match (result, child) {
         (Ok(value), None) => Ok(value),
         (Err(payload), child) => {
@@ -220,13 +232,14 @@ impl<'scope> Scope<'scope> {
     /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's. It
     ///   belongs to what is current there, which is on a carrier if `is_carried`.
     #[inline]
-    unsafe fn new(node: *const Node, seat: Seat, is_carried: bool) -> Self {
+    unsafe fn new(node: *const Node, seat: Seat, is_carried: bool, inherited: Inherited) -> Self {
         Self {
             node,
             scheduler: NonNull::from(seat.scheduler()),
             member: seat.index(),
             owner: seat.current(),
             is_carried,
+            inherited,
             table: RefCell::default(),
             invariant: PhantomData,
         }
@@ -251,6 +264,9 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[inline]
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
+        if !self.inherited.is_none() {
+            return self.spawn_with_settings(task);
+        }
         self.assert_running();
         self.node().share_for_child();
         let seat = self.seat();
@@ -259,6 +275,12 @@ impl<'scope> Scope<'scope> {
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };
         seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scope, creator, number, fill));
+    }
+
+    /// As `spawn`, in a group that has settings.
+    #[cold]
+    fn spawn_with_settings<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
+        self.task().spawn(task);
     }
 
     /// Waits for all children of this handle, and their children. Meanwhile the processor runs
@@ -367,6 +389,10 @@ impl<'scope> Scope<'scope> {
         self.owner.filter(|&strand| self.is_carried && self.seat().can_switch_from(strand))
     }
 
+    pub(crate) fn inherited(&self) -> Inherited {
+        self.inherited
+    }
+
     pub(crate) fn is_carried(&self) -> bool {
         self.is_carried
     }
@@ -416,6 +442,10 @@ fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
         // SAFETY: - `seat::call_body` passes the start of the nano-thread that the caller is.
         let start: &Start<'_> = unsafe { &*start.cast() };
         // SAFETY: - its own node, which runs, on its home's thread.
-        task(&unsafe { Scope::new(start.nano.node(), start.seat, start.is_carried) });
+        let inherited = unsafe { start.nano.get() }.inherited();
+        // SAFETY: - as above; the settings are those of a group that waits for this nano-thread.
+        let scope =
+            unsafe { Scope::new(start.nano.node(), start.seat, start.is_carried, inherited) };
+        task(&scope);
     }
 }

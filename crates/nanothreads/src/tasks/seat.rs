@@ -16,6 +16,7 @@ use engine::local::{Place, local};
 use engine::patience;
 use engine::safe_point;
 use engine::wait_point::Look;
+use engine::work::Member;
 use platform::message::say;
 use platform::{SysError, SysResult};
 use std::cell::{Cell, RefCell};
@@ -130,6 +131,13 @@ impl<'a> Seat<'a> {
 
     fn own(self) -> &'a Own {
         &self.scheduler.members[self.index].own
+    }
+
+    /// The member of the scope's region.
+    fn member(self) -> Member {
+        let number =
+            |number: usize| u32::try_from(number).expect("teams have less than 2^32 members");
+        Member { id: number(self.index), size: number(self.scheduler.members.len()) }
     }
 
     /// A number for a nano-thread that is created here.
@@ -325,6 +333,8 @@ impl<'a> Seat<'a> {
     /// Runs `nano`, and what its carrier leaves to this loop, on top of the caller's stack.
     fn run(self, nano: NanoPtr) {
         let _visit = self.own().place.get().and_then(|place| local().go_to(place));
+        // A region that is open on the caller's stack is none of the nano-thread's.
+        let _shown = local().show_as(self.member());
         let mut next = Some(nano);
         while let Some(nano) = next {
             // SAFETY: - I1: taken from a queue, or left to us by a carrier.

@@ -71,7 +71,9 @@ impl<'scope> Scope<'scope> {
 
 impl<'a, 'scope> Task<'a, 'scope> {
     pub(crate) fn new(scope: &'a Scope<'scope>) -> Self {
-        Self { scope, accesses: Vec::new(), predecessors: Vec::new(), traits: Traits::default() }
+        // SAFETY: - the handle's owner runs below the group whose settings these are.
+        let traits = unsafe { Traits::of(scope.inherited()) };
+        Self { scope, accesses: Vec::new(), predecessors: Vec::new(), traits }
     }
 
     /// The task starts when `predecessor` is finished.

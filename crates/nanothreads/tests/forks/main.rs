@@ -5,6 +5,7 @@
 #[path = "../process/mod.rs"]
 mod process;
 
+mod detached;
 mod forked;
 mod inside;
 mod join;

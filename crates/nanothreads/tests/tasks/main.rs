@@ -8,9 +8,14 @@ mod process;
 
 mod alone;
 mod dependences;
+mod detached;
+mod detached_alone;
+mod endless;
 mod four;
 mod idle;
 mod install;
+mod members;
 mod overflow;
 #[path = "../processor_time/mod.rs"]
 mod processor_time;
+mod task_groups;

@@ -183,3 +183,25 @@ fn a_signal_that_another_process_sends_still_ends_the_program() {
     let output = child(test, &[]);
     assert_eq!(output.status.signal(), Some(SIGSEGV), "{}", text(&output));
 }
+
+#[test]
+fn an_overflow_in_a_group_with_settings_names_the_group() {
+    let test = name_of(&|| ());
+    if is_again(test) {
+        nanothreads::scope(|s| {
+            s.task_group().name("deep").stack_size(200_000).run(|s| {
+                s.spawn(|s| {
+                    s.spawn(|_| {
+                        black_box(descend(0));
+                    });
+                });
+            });
+        });
+        return;
+    }
+    let output = child(test, &[]);
+    let text = text(&output);
+    assert_eq!(output.status.signal(), Some(SIGSEGV), "{text}");
+    assert!(text.contains("nano-thread `deep` (number "), "{text}");
+    assert!(text.contains("overflowed its stack of 200704 bytes"), "{text}");
+}

@@ -5,7 +5,9 @@
 #[path = "../process/mod.rs"]
 mod process;
 
+mod blocks;
 mod bound;
+mod departures;
 mod engine;
 mod inner;
 mod kept;

@@ -135,16 +135,22 @@ unsafe extern "C" fn GOMP_doacross_ull_post(vector: *mut u64) {
     unsafe { GOMP_doacross_post(vector) };
 }
 
-/// `ordered depend(sink: ...)` with the numbers spilled from six registers and the stack.
+/// Numbers that a variadic call passes in registers.
+#[cfg(target_arch = "x86_64")]
+const REGISTERS: usize = 6;
+#[cfg(target_arch = "aarch64")]
+const REGISTERS: usize = 8;
+
+/// `ordered depend(sink: ...)` with the numbers spilled from the registers and the stack.
 ///
 /// # Safety
-/// - `registers` points to six words, `stack` to the words that did not fit there.
-#[cfg(target_arch = "x86_64")]
+/// - `registers` points to [`REGISTERS`] words, `stack` to the words that did not fit there.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 unsafe extern "C" fn doacross_wait(registers: *const u64, stack: *const u64) {
     frame::with_current((registers, stack), |frame, (registers, stack)| {
         // SAFETY: the compiled code passes one number for each loop of the nest.
         doacross::wait(frame, |k| unsafe {
-            if k < 6 { *registers.add(k) } else { *stack.add(k - 6) }
+            if k < REGISTERS { *registers.add(k) } else { *stack.add(k - REGISTERS) }
         });
     });
 }
@@ -179,7 +185,40 @@ macro_rules! doacross_wait {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(target_arch = "aarch64")]
+macro_rules! doacross_wait {
+    ($name:ident) => {
+        /// `ordered depend(sink: ...)`: variadic, one number for each loop of the nest.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name() {
+            std::arch::naked_asm!(
+                ".cfi_startproc",
+                "stp x29, x30, [sp, #-80]!",
+                ".cfi_def_cfa_offset 80",
+                ".cfi_offset x29, -80",
+                ".cfi_offset x30, -72",
+                "mov x29, sp",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]",
+                "stp x6, x7, [sp, #64]",
+                "add x0, sp, #16",
+                "add x1, sp, #80",
+                "bl {wait}",
+                "ldp x29, x30, [sp], #80",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                ".cfi_def_cfa_offset 0",
+                "ret",
+                ".cfi_endproc",
+                wait = sym doacross_wait,
+            )
+        }
+    };
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 doacross_wait!(GOMP_doacross_wait);
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 doacross_wait!(GOMP_doacross_ull_wait);

@@ -1,0 +1,370 @@
+//! Detached tasks: work that no scope waits for, and whose result can be awaited.
+//!
+//! # Protocol
+//! - T1 The closure stands in the task's state. The thread that takes it out runs it, once: a
+//!   member of the host's team ([`host`]), or a thread that waits for the result and finds it
+//!   there.
+//! - T2 That thread puts the result, or the payload of the panic, into the state; then it wakes the
+//!   threads that wait at the task's point, and calls the waker of the future.
+//! - T3 A canceller takes the closure out and drops it. One that comes later leaves a flag.
+//! - T4 The program's code (closures, destructors, wakers) runs outside the state's lock.
+//!
+//! In a forked child a task is its parent's: a handle of it panics there when it is asked for the
+//! result. Detached tasks of the child's own run on a host of its own.
+
+mod host;
+
+use crate::tasks::group::{Cancel, Canceller};
+use engine::panics::{Payload, discard};
+use engine::process::Born;
+use engine::wait_point::WaitPoint;
+use platform::lock::Mutex;
+use std::fmt;
+use std::future::Future;
+use std::mem::{self, ManuallyDrop};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+/// What the host runs.
+trait Run: Send + Sync {
+    /// Runs the task, unless another thread did, or it was cancelled.
+    fn run(self: Arc<Self>);
+}
+
+type Work<T> = Box<dyn FnOnce(&Canceller) -> T + Send>;
+
+/// See the module head.
+struct Task<T> {
+    state: Mutex<State<T>>,
+    /// Where threads sleep that wait for the result.
+    done: WaitPoint,
+    is_cancelled: AtomicBool,
+    born: Born,
+}
+
+struct State<T> {
+    stage: Stage<T>,
+    waker: Option<Waker>,
+}
+
+enum Stage<T> {
+    Waits(Work<T>),
+    Runs,
+    Ended(thread::Result<T>),
+    Cancelled,
+    /// The result was taken.
+    Empty,
+}
+
+/// What became of a task.
+enum Outcome<T> {
+    Value(T),
+    Panic(Payload),
+    Cancelled,
+}
+
+/// Panics where the result of a cancelled task is asked for.
+const CANCELLED: &str = "the result of a detached task that was cancelled before it began: ask by `unless_cancelled` \
+                         where that can be";
+
+impl<T> Task<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        assert!(
+            !self.born.is_parents(),
+            "this process was forked when a detached task was there already: it is the parent's, which has its result"
+        );
+        // Nothing of the program's runs under the lock (T4).
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the stage, and tells those that wait for one that has an outcome.
+    fn ends(&self, stage: Stage<T>) {
+        let mut state = self.state();
+        state.stage = stage;
+        let waker = state.waker.take();
+        drop(state);
+        self.done.notify_all();
+        // A panic of the waker's, which is reported, is not the caller's.
+        if let Some(waker) = waker
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+        {
+            discard(payload);
+        }
+    }
+
+    /// Takes what became of it, if it has an outcome.
+    fn take(&self) -> Option<Outcome<T>> {
+        let mut state = self.state();
+        match mem::replace(&mut state.stage, Stage::Empty) {
+            Stage::Ended(Ok(value)) => Some(Outcome::Value(value)),
+            Stage::Ended(Err(payload)) => Some(Outcome::Panic(payload)),
+            Stage::Cancelled => Some(Outcome::Cancelled),
+            stage => {
+                state.stage = stage;
+                None
+            }
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        !matches!(self.state().stage, Stage::Waits(_) | Stage::Runs)
+    }
+
+    /// T1.
+    fn begin(&self) -> Option<Work<T>> {
+        let mut state = self.state();
+        match mem::replace(&mut state.stage, Stage::Runs) {
+            Stage::Waits(work) => Some(work),
+            stage => {
+                state.stage = stage;
+                None
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// T1, T2: runs it, unless another thread does, or did.
+    fn run_here(self: &Arc<Self>) {
+        if let Some(work) = self.begin() {
+            let canceller = Canceller::of(Arc::clone(self) as Arc<dyn Cancel>);
+            // What the closure captured is seen again only where the panic goes.
+            let result = catch_unwind(AssertUnwindSafe(|| work(&canceller)));
+            self.ends(Stage::Ended(result));
+        }
+    }
+}
+
+impl<T: Send + 'static> Run for Task<T> {
+    fn run(self: Arc<Self>) {
+        self.run_here();
+    }
+}
+
+impl<T: Send + 'static> Cancel for Task<T> {
+    fn cancel(&self) {
+        if self.born.is_parents() {
+            return;
+        }
+        // ORDERING: Relaxed - a request, which the task reads when it likes.
+        self.is_cancelled.store(true, Relaxed);
+        if let Some(work) = self.begin() {
+            self.ends(Stage::Cancelled);
+            drop(work);
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        // ORDERING: Relaxed - see `cancel`.
+        self.is_cancelled.load(Relaxed)
+    }
+}
+
+/// Runs `task` on the processors of the program, at some time; the caller goes on at once. What
+/// `rayon::spawn` does, with a handle: by it the result can be awaited, in any async runtime or
+/// without one, or waited for.
+///
+/// ```
+/// let answer = nanothreads::spawn(|| (1..=20_u64).product::<u64>());
+/// assert_eq!(answer.wait(), 2_432_902_008_176_640_000);
+/// ```
+/// ```
+/// # use std::{future::Future, pin::pin, sync::Arc, task::{Context, Poll, Wake}, thread};
+/// # struct Unpark(thread::Thread);
+/// # impl Wake for Unpark { fn wake(self: Arc<Self>) { self.0.unpark() } }
+/// # fn block_on<F: Future>(future: F) -> F::Output {
+/// #     let mut future = pin!(future);
+/// #     let waker = Arc::new(Unpark(thread::current())).into();
+/// #     loop {
+/// #         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+/// #             Poll::Ready(value) => return value,
+/// #             Poll::Pending => thread::park(),
+/// #         }
+/// #     }
+/// # }
+/// async fn handle(request: Vec<u64>) -> u64 {
+///     // Seconds of work, on other threads than those of the async runtime.
+///     nanothreads::spawn(move || request.iter().sum()).await
+/// }
+/// assert_eq!(block_on(handle(vec![1, 2, 3])), 6);
+/// ```
+///
+/// Tasks that are there at the same time run side by side, as many as the program has processors
+/// when the first of them comes; the team ends when there are none left. They run in the order in
+/// which they were spawned, as far as that can be said of several threads. What a task forks inside
+/// runs on the task's own thread while all others have tasks.
+///
+/// It has no limit on how many tasks wait. It is not for waiting: a task that sleeps, or waits for
+/// the network, holds a processor's thread. Nor for what must be done before the program ends: that
+/// does not wait for detached tasks (as with rayon's, and with `std::thread`s that are not joined).
+///
+/// A panic of the task is reported as any, and comes out where the result is asked for.
+///
+/// Cost: three allocations, and two locks for a moment. The first call starts a thread, named
+/// `nanos-spawn`, which is the master of the team that runs the tasks. Where the system refuses
+/// that thread the task runs in the call.
+pub fn spawn<T, F>(task: F) -> Spawned<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    spawn_cancellable(move |_| task())
+}
+
+/// As [`spawn`](crate::spawn()), for a task that asks now and then whether it was cancelled.
+///
+/// ```
+/// let search = nanothreads::spawn_cancellable(|canceller| {
+///     (0_u64..).take_while(|_| !canceller.is_cancelled()).count()
+/// });
+/// search.canceller().cancel();
+/// // How far it came, if it began at all.
+/// let steps = search.wait_unless_cancelled();
+/// # drop(steps);
+/// ```
+pub fn spawn_cancellable<T, F>(task: F) -> Spawned<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&Canceller) -> T + Send + 'static,
+{
+    let task = Arc::new(Task {
+        state: Mutex::new(State { stage: Stage::Waits(Box::new(task)), waker: None }),
+        done: WaitPoint::new(),
+        is_cancelled: AtomicBool::new(false),
+        born: Born::now(),
+    });
+    host::host().take_in(Arc::clone(&task) as Arc<dyn Run>);
+    Spawned { task: ManuallyDrop::new(task) }
+}
+
+/// A detached task: made by [`spawn`](crate::spawn()). It is a future of the task's result, which
+/// needs no runtime: poll it in any one. Dropping it changes nothing for the task, which goes on
+/// ([`canceller`](Self::canceller) is the way to stop one); its result is then dropped by the
+/// thread that ran it.
+///
+/// As a future, or by [`wait`](Self::wait), it panics with the payload of the task's panic; and
+/// where the task was cancelled before it began, with a text that says so:
+/// [`unless_cancelled`](Self::unless_cancelled) is for where that can be.
+///
+/// In a child of a fork, the tasks of the parent cannot be asked for.
+pub struct Spawned<T> {
+    task: ManuallyDrop<Arc<Task<T>>>,
+}
+
+impl<T> Drop for Spawned<T> {
+    fn drop(&mut self) {
+        // In a child: another thread of the parent may have been changing it when this copy was
+        // made.
+        if !self.task.born.is_parents() {
+            // SAFETY: - dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.task) };
+        }
+    }
+}
+
+impl<T> fmt::Debug for Spawned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawned").finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Spawned<T> {
+    /// Waits for the result. A task that has not begun is run by the caller. A detached task that
+    /// waits for another one keeps its thread meanwhile: for tasks that wait for each other see
+    /// [`scope`](crate::scope()).
+    ///
+    /// # Panics
+    /// With the payload of the task's panic, and when it was cancelled before it began.
+    pub fn wait(self) -> T {
+        self.wait_unless_cancelled().expect(CANCELLED)
+    }
+
+    /// As [`wait`](Self::wait); `None` when the task was cancelled before it began.
+    ///
+    /// # Panics
+    /// With the payload of the task's panic.
+    pub fn wait_unless_cancelled(self) -> Option<T> {
+        self.task.run_here();
+        engine::wait(&self.task.done, || self.task.is_finished());
+        value_of(self.task.take().expect("a result is taken by its handle only"))
+    }
+
+    /// The future of the result; of `None` when the task is cancelled before it begins.
+    ///
+    /// ```
+    /// # use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+    /// let task = nanothreads::spawn(|| 1);
+    /// task.canceller().cancel();
+    /// let mut future = pin!(task.unless_cancelled());
+    /// // At once: cancelled, or, if it had begun before, at its end.
+    /// let context = &mut Context::from_waker(Waker::noop());
+    /// while future.as_mut().poll(context).is_pending() {}
+    /// ```
+    pub fn unless_cancelled(self) -> impl Future<Output = Option<T>> + Send {
+        std::future::poll_fn(move |context| self.poll_outcome(context).map(value_of))
+    }
+
+    /// What cancels the task from anywhere: if it has not begun it never does, and what it captured
+    /// is dropped at once; else it can ask ([`spawn_cancellable`](crate::spawn_cancellable())).
+    pub fn canceller(&self) -> Canceller {
+        Canceller::of(Arc::clone(&self.task) as Arc<dyn Cancel>)
+    }
+
+    /// True when the result is there, or the task was cancelled before it began.
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    fn poll_outcome(&self, context: &Context<'_>) -> Poll<Outcome<T>> {
+        if let Some(outcome) = self.task.take() {
+            return Poll::Ready(outcome);
+        }
+        // T4: a waker's clone is the program's.
+        let waker = context.waker().clone();
+        let mut state = self.task.state();
+        let before = match state.stage {
+            Stage::Waits(_) | Stage::Runs => state.waker.replace(waker),
+            // It ended since the look above.
+            _ => Some(waker),
+        };
+        let is_late = !matches!(state.stage, Stage::Waits(_) | Stage::Runs);
+        drop(state);
+        drop(before);
+        match is_late.then(|| self.task.take()) {
+            Some(outcome) => Poll::Ready(
+                outcome.expect("a `Spawned` was polled again after it had given its result"),
+            ),
+            None => Poll::Pending,
+        }
+    }
+}
+
+fn value_of<T>(outcome: Outcome<T>) -> Option<T> {
+    match outcome {
+        Outcome::Value(value) => Some(value),
+        Outcome::Panic(payload) => resume_unwind(payload),
+        Outcome::Cancelled => None,
+    }
+}
+
+impl<T: Send + 'static> Future for Spawned<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        self.poll_outcome(context).map(|outcome| value_of(outcome).expect(CANCELLED))
+    }
+}
+
+/// Runs `job` for the host, to its end whatever it does: the team of the host is nobody's but its
+/// own, and no panic may end it.
+fn run_for_host(job: Arc<dyn Run>) {
+    // The task's own panic is in its outcome. What else there may be (the destructor of a result
+    // that is not asked for) was reported when it was thrown.
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.run())) {
+        discard(payload);
+    }
+}
