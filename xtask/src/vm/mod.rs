@@ -1,14 +1,15 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
-//! processors on 4 nodes; `numa` those of page migration, which need the nodes; `oracle` counts
-//! what page migration gains. Everything in it is emulated (QEMU's TCG): slow, but each processor
+//! processors on 4 nodes; `kernels` the papers' programs there; `numa` the tests of page migration,
+//! which need the nodes; `oracle` counts what page migration gains. Everything in it is emulated (QEMU's TCG): slow, but each processor
 //! is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
 //! nothing.
 
 mod count;
 mod cpio;
 mod guest;
+mod kernels;
 mod needs;
 mod numa;
 mod oracle;
@@ -73,6 +74,8 @@ pub(crate) enum Guest {
     Smp(Options),
     /// The same machine: page migration, every check by name.
     Numa(numa::Options),
+    /// The same machine: the papers' programs on all processors, each verified.
+    Kernels(kernels::Options),
     /// The same machine under a counter of all accesses: what page migration gains, and the paper's
     /// figures.
     Oracle(oracle::Options),
@@ -123,6 +126,7 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
     let (kernel, require) = match guest {
         Guest::Smp(options) => (&options.kernel, options.require),
         Guest::Numa(options) => (&options.kernel, options.require),
+        Guest::Kernels(options) => (&options.kernel, options.require),
         Guest::Oracle(options) => (&options.kernel, options.require),
     };
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
@@ -144,6 +148,7 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
         Guest::Smp(options) if options.count => count::run(workspace, &compiler, &needs, &folder),
         Guest::Smp(options) => smp(workspace, options, &needs, &folder),
         Guest::Numa(options) => numa::run(workspace, options, &needs, &folder),
+        Guest::Kernels(options) => kernels::run(workspace, options, &needs, &folder),
         Guest::Oracle(options) => oracle::run(workspace, options, &compiler, &needs, &folder),
     }
 }
