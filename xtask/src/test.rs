@@ -32,7 +32,7 @@ const LAST_PROGRAM: Duration = Duration::from_secs(90);
 struct Stage<'a> {
     workspace: &'a Workspace,
     compiler: anyhow::Result<Compiler>,
-    /// When a slow lane has to end.
+    /// When the slow lanes have to end; known once the first of them begins.
     deadline: Option<Instant>,
 }
 
@@ -158,8 +158,8 @@ pub(crate) struct Options {
     /// machine.
     #[arg(long)]
     slow: bool,
-    /// With --slow: lanes and programs of it that have not begun after this many minutes are
-    /// skipped.
+    /// With --slow: of the slower lanes, those and programs of them that have not begun this many
+    /// minutes after the first one are skipped.
     #[arg(long, value_name = "MINUTES", default_value_t = 20.0, value_parser = minutes)]
     minutes: f64,
     /// Whatever was skipped is a failure.
@@ -175,13 +175,11 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// Runs the lanes that were asked for, or all.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
     let begin = Instant::now();
+    let mut skips = Skips::begin(&workspace.target)?;
+    let mut stage = Stage { workspace, compiler: Compiler::find_or_install(), deadline: None };
     // What a lane that was begun before still does afterwards: its last program, and taking its
     // place down.
-    let deadline =
-        begin + Duration::from_secs_f64(options.minutes * 60.0).saturating_sub(LAST_PROGRAM);
-    let mut skips = Skips::begin(&workspace.target)?;
-    let deadline = options.slow.then_some(deadline);
-    let stage = Stage { workspace, compiler: Compiler::find_or_install(), deadline };
+    let time = Duration::from_secs_f64(options.minutes * 60.0).saturating_sub(LAST_PROGRAM);
     let mut done: Vec<(&str, Count, Duration)> = Vec::new();
     let mut fault = None;
     let named = |lane: &Lane| options.lanes.iter().any(|name| name == lane.name);
@@ -191,8 +189,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     for lane in LANES.iter().filter(asked) {
         let (name, start) = (lane.name, Instant::now());
         println!("\n=== {name}");
-        let left =
-            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(start));
+        if options.slow && lane.slow.is_some() {
+            // The usual lanes before take what they take.
+            stage.deadline.get_or_insert(start + time);
+        }
+        let left = stage
+            .deadline
+            .map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(start));
         let outcome = match lane.slow {
             Some(seconds) if left < Duration::from_secs(seconds) => {
                 let left = left.as_secs();

@@ -93,29 +93,39 @@ fn a_master_that_is_moved_while_it_lets_its_team_have_a_turn_goes_back() {
         let [a, b] = script.cpus;
         let master = current_tid();
         let whole = &script.whole;
-        let back = AtomicU32::new(0);
-        team.run(|member| {
-            for _ in 0..ROUNDS {
-                if member.id() == 0 {
-                    move_to(None, a, whole);
-                    let begin = Instant::now();
-                    while begin.elapsed() < PAUSE {
-                        std::hint::spin_loop();
+        let tried = || {
+            let back = AtomicU32::new(0);
+            team.run(|member| {
+                for _ in 0..ROUNDS {
+                    if member.id() == 0 {
+                        move_to(None, a, whole);
+                        let begin = Instant::now();
+                        while begin.elapsed() < PAUSE {
+                            std::hint::spin_loop();
+                        }
+                    }
+                    member.barrier();
+                    if member.id() == 1 {
+                        move_to(Some(master), b, whole);
+                    }
+                    member.barrier();
+                    if member.id() == 0 {
+                        back.fetch_add(u32::from(current_cpu() == a), Relaxed);
                     }
                 }
-                member.barrier();
-                if member.id() == 1 {
-                    move_to(Some(master), b, whole);
-                }
-                member.barrier();
-                if member.id() == 0 {
-                    back.fetch_add(u32::from(current_cpu() == a), Relaxed);
-                }
-            }
-        });
-        // On a busy machine it often sleeps by then, or is not there yet.
-        let back = back.into_inner();
-        assert!(back > ROUNDS / 20, "{back} of {ROUNDS} times");
+            });
+            back.into_inner()
+        };
+        // On a busy machine, and on emulated processors, it often sleeps by then, or is not there
+        // yet: one try of a few shows it.
+        let mut tries = Vec::new();
+        while tries.len() < 5 && tries.last().is_none_or(|back| *back <= ROUNDS / 20) {
+            tries.push(tried());
+        }
+        assert!(
+            tries.last().is_some_and(|back| *back > ROUNDS / 20),
+            "{tries:?} times, each of {ROUNDS}"
+        );
         assert_eq!(mask_of(master), *whole, "it is bound nowhere");
     });
 }
