@@ -3,9 +3,9 @@
 //!
 //! Every grant goes from one processor to two and back every 20 ms
 //! (`crates/cpumgr/examples/flip_policy.rs`), while the example programs, the papers' programs
-//! (`kernels/`, class S) and the test programs of the drop-in library run, unmodified. Then the programs that show what may not happen to a thread
-//! that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager is
-//! killed while it is out (D5).
+//! (`kernels/`, class S) and the test programs of the drop-in library run, unmodified. Then the
+//! programs that show what may not happen to a thread that loses its processor (D1, with 10 ms),
+//! what others inherit (D2), and a gang whose manager is killed while it is out (D5).
 
 use std::fs::{self, File};
 use std::io::Read;

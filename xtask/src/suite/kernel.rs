@@ -8,7 +8,9 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use crate::measure::Finish;
-use crate::setup::{Workspace, find_program, install, is_root, must_succeed, shown};
+use crate::setup::{
+    Workspace, find_program, install, is_root, must_succeed, must_succeed_quietly, shown,
+};
 
 /// Letters of what a program said that a record keeps.
 const MOST_SAID: usize = 500;
@@ -119,7 +121,12 @@ pub(crate) fn build_openmp(
     let source = workspace.root.join("kernels");
     let mut make = Command::new("make");
     make.arg("--silent").arg("-C").arg(&source).arg(format!("OUT={}", folder.display()));
-    must_succeed(make.args(settings))?;
+    if settings.is_empty() {
+        must_succeed(&mut make)?;
+    } else {
+        // Of static programs the linker says much that means nothing here.
+        must_succeed_quietly(make.args(settings))?;
+    }
     let mut programs = BTreeMap::new();
     for (below, ending) in [("c", "c"), ("c/papers", "c"), ("fortran", "f90")] {
         for name in sources(&source.join(below), ending)? {

@@ -1,5 +1,6 @@
 //! The papers' programs in the guest: eight processors, any interleaving, each result verified.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -18,6 +19,9 @@ const CLASS: &str = "S";
 const LONGEST_PROGRAM: u32 = 300;
 /// Seconds of all of them.
 const LONGEST: u32 = 3000;
+/// What waiting threads do unless told otherwise: one that spins keeps the real processor from an
+/// emulated one that works, for a turn of this machine's kernel at each join.
+const SLEEP: &str = "passive";
 /// The package of those in Rust.
 const PACKAGE: &str = "nanothreads-kernels";
 
@@ -30,6 +34,9 @@ pub(crate) struct Options {
     /// Only programs whose name contains this: `c/cg`, `fortran/`, `rust/mg`.
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
+    /// What waiting threads of those in C and Fortran do: `active` takes many times as long.
+    #[arg(long, value_name = "POLICY", default_value = SLEEP, value_parser = ["passive", "active"])]
+    wait: String,
     /// Another kernel than Debian's cloud kernel.
     #[arg(long, value_name = "FILE")]
     pub(super) kernel: Option<PathBuf>,
@@ -46,7 +53,9 @@ pub(super) fn run(
     folder: &Path,
 ) -> anyhow::Result<u64> {
     let begin = Instant::now();
-    let mut tasks = openmp(workspace, folder)?;
+    let programs = openmp(workspace, folder)?;
+    let mut tasks: Vec<Task> =
+        programs.into_iter().map(|(name, program)| task(name, program)).collect();
     tasks.extend(rust(workspace)?);
     let is_wanted =
         |task: &Task| options.test.as_deref().is_none_or(|part| task.name.contains(part));
@@ -56,7 +65,8 @@ pub(super) fn run(
     }
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
     let image = folder.join("kernels.cpio");
-    let archive = guest::archive(needs, folder, &tasks, &[], &[], None)?;
+    let variables = [("OMP_WAIT_POLICY", options.wait.clone())];
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let log = folder.join("kernels.log");
     let boot = Instant::now();
@@ -108,15 +118,37 @@ fn task(name: String, program: PathBuf) -> Task {
 
 /// Those in C and Fortran, with our library inside: the compiler looks for its own by `-lgomp`, and
 /// finds ours under this name first.
-fn openmp(workspace: &Workspace, folder: &Path) -> anyhow::Result<Vec<Task>> {
+pub(super) fn openmp(
+    workspace: &Workspace,
+    folder: &Path,
+) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     let library = shim::run(workspace, Form::Tested)?.join("libnanos_omp.a");
     let named = folder.join("kernels.library");
     std::fs::create_dir_all(&named).with_context(|| format!("cannot make {}", named.display()))?;
     std::fs::copy(&library, named.join("libgomp.a"))
         .with_context(|| format!("cannot copy {}", library.display()))?;
+    let folder = folder.join("kernels");
+    // The makefile does not know of the library, which may be another one than the last time.
+    for below in ["c", "c/papers", "fortran"] {
+        unlink_programs(&folder.join(below))?;
+    }
     let settings = [format!("LDFLAGS=-static -s -L{}", named.display())];
-    let programs = kernel::build_openmp(workspace, &folder.join("kernels"), &settings)?;
-    Ok(programs.into_iter().map(|(name, program)| task(name, program)).collect())
+    kernel::build_openmp(workspace, &folder, &settings)
+}
+
+/// Removes the programs of a folder, which have no ending, so that they are linked anew.
+fn unlink_programs(folder: &Path) -> anyhow::Result<()> {
+    let shown = || format!("cannot clear {}", folder.display());
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder).with_context(shown)? {
+        let path = entry.with_context(shown)?.path();
+        if path.is_file() && path.extension().is_none() {
+            std::fs::remove_file(&path).with_context(shown)?;
+        }
+    }
+    Ok(())
 }
 
 fn rust(workspace: &Workspace) -> anyhow::Result<Vec<Task>> {

@@ -2,9 +2,9 @@
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
 //! processors on 4 nodes; `kernels` the papers' programs there; `numa` the tests of page migration,
-//! which need the nodes; `oracle` counts what page migration gains. Everything in it is emulated (QEMU's TCG): slow, but each processor
-//! is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
-//! nothing.
+//! which need the nodes; `oracle` counts what page migration gains. Everything in it is emulated
+//! (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes, so that
+//! all interleavings happen, and time says nothing.
 
 mod count;
 mod cpio;
