@@ -102,6 +102,8 @@ struct Row {
     wall: f64,
     /// Share of its threads' time at joins.
     joins: Option<f64>,
+    /// Threads of a region, their mean over the time.
+    team: Option<f64>,
     /// Processor time, in seconds.
     processor_time: f64,
     /// Processors that others used meanwhile, with what ran beside the copies.
@@ -122,6 +124,7 @@ const KILLED: &str = "killed";
 struct Line {
     seconds: Vec<f64>,
     joins: Option<f64>,
+    team: Option<f64>,
     verified: bool,
 }
 
@@ -325,7 +328,7 @@ impl Bench<'_> {
             let probe = run_together(LONGEST_PROBE, commands)?;
             let probe: Vec<Ended> = probe.iter().map(Ended::of).collect();
             let first = probe.into_iter().next().context("a run without a copy")?;
-            let (wall, _) = first
+            let Timed { wall, .. } = first
                 .result
                 .map_err(|what| anyhow::anyhow!("{} of grain {grain}: {what}", version.name()))?;
             anyhow::Ok(wall / 3.0)
@@ -358,9 +361,9 @@ impl Bench<'_> {
         company.finish().with_context(|| format!("the mix {beside}"))?;
         let round_trip_after = round_trip_ns()?;
         let row = |copy: Ended| {
-            let (outcome, wall, joins) = match copy.result {
-                Ok((wall, joins)) => (VERIFIED.to_owned(), wall, joins),
-                Err(what) => (what, copy.lived, None),
+            let (outcome, timed) = match copy.result {
+                Ok(timed) => (VERIFIED.to_owned(), timed),
+                Err(what) => (what, Timed { wall: copy.lived, joins: None, team: None }),
             };
             Row {
                 grain,
@@ -371,8 +374,9 @@ impl Bench<'_> {
                 copy: copy.index,
                 repeat,
                 outcome,
-                wall,
-                joins,
+                wall: timed.wall,
+                joins: timed.joins,
+                team: timed.team,
                 processor_time: copy.processor_time,
                 others: run.others,
                 round_trip_before,
@@ -406,8 +410,15 @@ struct Ended {
     index: usize,
     lived: f64,
     processor_time: f64,
-    /// Wall time and share at joins, or what was wrong.
-    result: Result<(f64, Option<f64>), String>,
+    /// What it says of its timed sections, or what was wrong.
+    result: Result<Timed, String>,
+}
+
+/// See [`Row`].
+struct Timed {
+    wall: f64,
+    joins: Option<f64>,
+    team: Option<f64>,
 }
 
 impl Ended {
@@ -417,7 +428,8 @@ impl Ended {
         let result = match (finish.status, line) {
             (None, _) => Err(KILLED.to_owned()),
             (Some(status), Some(Ok(line))) if status.success() && line.verified => {
-                Ok((line.seconds.iter().sum(), line.joins))
+                let Line { seconds, joins, team, .. } = line;
+                Ok(Timed { wall: seconds.iter().sum(), joins, team })
             }
             (Some(status), _) => Err(format!("{status}; it said: {}", said())),
         };

@@ -36,6 +36,8 @@ pub(crate) struct Line {
     pub(crate) mops: f64,
     /// Threads of its regions, as it saw them.
     pub(crate) threads: u32,
+    /// The mean of its teams, where it says so.
+    pub(crate) team: Option<f64>,
     verified: bool,
 }
 

@@ -29,6 +29,7 @@ struct Case {
     /// Of each run: the longest copy over the shortest.
     spreads: Vec<f64>,
     joins: Vec<f64>,
+    teams: Vec<f64>,
     is_killed: bool,
 }
 
@@ -47,6 +48,7 @@ impl Table {
             case.walls.push(walls.iter().sum::<f64>() / walls.len() as f64);
             case.spreads.push(spread);
             case.joins.extend(run.iter().filter_map(|row| row.joins));
+            case.teams.extend(run.iter().filter_map(|row| row.team));
             case.is_killed |= run.iter().any(|row| row.outcome == KILLED);
         }
         Table { cases }
@@ -78,8 +80,16 @@ impl Table {
     /// Each grain's wall times, to the better of FTS and SINGLE, and shares at joins.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
-            "{:>5} {:<10} {:>6} {:<16} {:>9} {:>9} {:>8} {:>8}\n",
-            "grain", "beside", "copies", "version", "wall s", "to best", "joins %", "spread"
+            "{:>5} {:<10} {:>6} {:<16} {:>9} {:>9} {:>8} {:>5} {:>8}\n",
+            "grain",
+            "beside",
+            "copies",
+            "version",
+            "wall s",
+            "to best",
+            "joins %",
+            "team",
+            "spread"
         );
         for (&key, case) in &self.cases {
             let (grain, beside, copies, version) = key;
@@ -96,9 +106,10 @@ impl Table {
             let _infallible = writeln!(
                 text,
                 "{grain:>5} {:<10} {copies:>6} {:<16} {wall:>9.2} {ratio:>9.2} {joins:>8.1} \
-                 {spread:>8.2}{mark}",
+                 {:>5.2} {spread:>8.2}{mark}",
                 beside.name(),
-                version.name()
+                version.name(),
+                median(&case.teams)
             );
         }
         text
@@ -246,6 +257,7 @@ mod tests {
             outcome: VERIFIED.to_owned(),
             wall,
             joins: Some(joins),
+            team: Some(1.5),
             processor_time: wall,
             others: 0.0,
             round_trip_before: None,
