@@ -2,10 +2,10 @@
 //! right results.
 //!
 //! Every grant goes from one processor to two and back every 20 ms
-//! (`crates/cpumgr/examples/flip_policy.rs`), while the example programs and the test programs of
-//! the drop-in library run, unmodified. Then the programs that show what may not happen to a thread
-//! that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager is
-//! killed while it is out (D5).
+//! (`crates/cpumgr/examples/flip_policy.rs`), while the example programs, the papers' programs
+//! (`kernels/`, class S) and the test programs of the drop-in library run, unmodified. Then the
+//! programs that show what may not happen to a thread that loses its processor (D1, with 10 ms),
+//! what others inherit (D2), and a gang whose manager is killed while it is out (D5).
 
 mod pools;
 
@@ -22,6 +22,7 @@ use crate::measure::{Finish, Household, Manager, check_interrupt, run_copies, us
 use crate::setup::{Compiler, Language, Workspace, clean_environment, must_succeed};
 use crate::shim::Form;
 use crate::skips;
+use crate::suite::kernel;
 
 /// The time for which an example runs under changing grants, again and again if need be.
 const LEAST_SECONDS: f64 = 0.5;
@@ -31,6 +32,8 @@ const TRIES: u32 = 3;
 const LEAST_CHANGES: usize = 4;
 /// A run of a fraction of a second that takes longer hangs.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
+/// The size of the papers' programs: regions as short as they come.
+const KERNEL_CLASS: &str = "S";
 /// Small work for the example programs.
 const SMALL_WORK: [&str; 2] = ["--work", "16"];
 /// The test programs of the drop-in library that say "ok", with the variables that they are run
@@ -126,6 +129,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
         passed: 0,
     };
     stage.examples()?;
+    stage.kernels()?;
     stage.tests()?;
     stage.pools()?;
     stage.arenas()?;
@@ -259,6 +263,39 @@ impl Stage<'_> {
                     (round, ran) = (round + 1, ran + took);
                     let outcome = subject.check(false, &finish).map(|()| format!(", {took:.2} s"));
                     stage.note(program.name(), outcome);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The papers' programs, which verify what they computed. Those in Rust need a build with all
+    /// optimisation, which the form that is only tested does without.
+    fn kernels(&mut self) -> anyhow::Result<()> {
+        let built = match self.options.form {
+            Form::Shipped => kernel::build(self.workspace),
+            Form::Tested => {
+                let folder = self.workspace.target.join("kernels");
+                kernel::build_openmp(self.workspace, &folder, &[])
+            }
+        };
+        let programs = match built {
+            Ok(programs) => programs,
+            Err(fault) => {
+                skips::note(format_args!("flip: kernels: {fault:#}"));
+                return Ok(());
+            }
+        };
+        let wanted: Vec<_> = programs.into_iter().filter(|(name, _)| self.wanted(name)).collect();
+        for (name, program) in wanted {
+            self.until_flipped(&name, "20ms", |stage, manager| {
+                for _ in 0..stage.options.rounds {
+                    let mut command = manager.run(&program);
+                    command.args(["--class", KERNEL_CLASS, "--json", "--quiet", "--seconds"]);
+                    command.arg(LEAST_SECONDS.to_string());
+                    let finish = stage.run_one(command, &[])?;
+                    stage.note(&name, is_verified(&finish));
                 }
                 Ok(())
             })?;
@@ -455,6 +492,18 @@ fn is_ok(finish: &Finish) -> anyhow::Result<String> {
         bail!("{status}; it said: {}", format!("{}{}", finish.output, finish.errors).trim());
     }
     Ok(format!(", {:.2} s", finish.turnaround.as_secs_f64()))
+}
+
+/// The kernel ended well and verified what it computed.
+fn is_verified(finish: &Finish) -> anyhow::Result<String> {
+    let status = finish.status.context("killed before it was done")?;
+    let said = || format!("{status}; it said: {}", finish.errors.trim());
+    if !status.success() {
+        bail!("{}", said());
+    }
+    let line = kernel::verified(&finish.output, KERNEL_CLASS).with_context(said)?;
+    let took = finish.turnaround.as_secs_f64();
+    Ok(format!(", {took:.2} s, {} times", line.seconds.len()))
 }
 
 /// Copies that ran side by side: each did something, and none much less than the others.

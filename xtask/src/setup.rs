@@ -72,6 +72,17 @@ pub(crate) fn must_succeed(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs it; what it says is shown only where it fails.
+pub(crate) fn must_succeed_quietly(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.output().with_context(|| format!("cannot start {}", shown(command)))?;
+    if !output.status.success() {
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        bail!("{} failed: {}\n{}", shown(command), output.status, said.trim_end());
+    }
+    Ok(())
+}
+
 /// The command as a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());

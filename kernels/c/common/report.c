@@ -35,6 +35,7 @@ struct report report_begin(const char *kernel, const struct options *options, lo
         .operations = operations,
         .begun = clock_seconds(),
         .joins = -1,
+        .team = -1,
     };
 }
 
@@ -94,6 +95,8 @@ static void print_json(const struct report *report, double total, double mops, b
     print_number(mops);
     if (report->joins >= 0)
         printf(",\"joins\":%.6f", report->joins);
+    if (report->team >= 0)
+        printf(",\"team\":%.6f", report->team);
     printf(",\"verified\":%s,\"checks\":[", verified ? "true" : "false");
     for (size_t i = 0; i < report->checks.count; i++) {
         const struct check *check = &report->checks.list[i];

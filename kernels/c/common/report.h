@@ -31,6 +31,7 @@ struct report {
     size_t repetitions, room;
     double begun, started;
     double joins; // share of the threads' time at joins, all repetitions; below 0: not measured
+    double team;  // threads of a region, their mean over the time; below 0: not measured
 };
 
 struct report report_begin(const char *kernel, const struct options *options, long iterations,

@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     };
     struct stamp *stamps =
         report_memory("the stamps", (size_t)omp_get_max_threads(), sizeof *stamps);
-    double at_joins = 0, of_threads = 0;
+    double at_joins = 0, of_threads = 0, elapsed = 0;
     struct report report = report_begin("serial_parallel", &options, iterations,
                                         (double)iterations * (double)work
                                             * (3.0 * (double)grain + 2.0 * (double)length));
@@ -143,7 +143,9 @@ int main(int argc, char **argv)
             double begin = clock_seconds();
             total += serial_part(&e, length, work);
             at_joins += parallel_part(&e, grain, work, stamps, &threads);
-            of_threads += (clock_seconds() - begin) * threads;
+            double took = clock_seconds() - begin;
+            of_threads += took * threads;
+            elapsed += took;
         }
         report_stop(&report);
 
@@ -162,5 +164,6 @@ int main(int argc, char **argv)
                     sum * serial_at_start(length, work), 1e-9);
     }
     report.joins = at_joins / of_threads;
+    report.team = of_threads / elapsed;
     return report_end(&report);
 }

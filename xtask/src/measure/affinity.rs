@@ -38,11 +38,17 @@ pub(super) fn bind(processor: u32) -> anyhow::Result<()> {
     bound.with_context(|| format!("cannot bind a thread to processor {processor}"))
 }
 
+/// A process that computes for ever, wherever the kernel has it.
+pub(crate) fn free_hog() -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "while :; do :; done"]);
+    command
+}
+
 /// A process that computes for ever on one processor.
 pub(crate) fn hog(processor: u32) -> anyhow::Result<Command> {
     let place = Place::of(processor)?;
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "while :; do :; done"]);
+    let mut command = free_hog();
     // SAFETY: between fork and exec one plain system call is made; nothing is allocated and no lock
     // is taken.
     unsafe { command.pre_exec(move || place.bind()) };

@@ -13,7 +13,7 @@ mod prompted;
 mod round_trip;
 mod servant;
 
-pub(crate) use self::affinity::hog;
+pub(crate) use self::affinity::{free_hog, hog};
 pub(crate) use self::copies::{Finish, run_copies, run_together};
 pub(crate) use self::dialogue::Dialogue;
 pub(crate) use self::household::{Household, check_interrupt, is_interrupted};

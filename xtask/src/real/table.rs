@@ -21,8 +21,8 @@ pub(super) struct Row {
 pub(super) fn head() -> String {
     let names = Runtime::COLUMNS.map(Runtime::name).join(" | ");
     format!(
-        "| program | setting | {names} | nanos ratio | managed ratio | pair by pair |\n|{}",
-        "---|".repeat(Runtime::COLUMNS.len() + 5)
+        "| program | setting | {names} | nanos ratio | asat ratio | managed ratio | pair by pair |\n|{}",
+        "---|".repeat(Runtime::COLUMNS.len() + 6)
     )
 }
 
@@ -50,7 +50,7 @@ impl Row {
             let bound = if self.killed.contains(&runtime) { ">" } else { "" };
             cells.push(format!("{bound}{}", shown(self.median(runtime))));
         }
-        for runtime in [Runtime::Nanos, Runtime::Managed] {
+        for runtime in [Runtime::Nanos, Runtime::Asat, Runtime::Managed] {
             let ratio = self.median(runtime).zip(self.median(kind));
             cells.push(shown(ratio.map(|(ours, theirs)| ours / theirs)));
         }
@@ -93,6 +93,7 @@ mod tests {
                 (Runtime::Libgomp, vec![4.0]),
                 (Runtime::One, vec![1.0, 2.0, 3.0]),
                 (Runtime::Nanos, vec![3.0, 3.0, 3.0]),
+                (Runtime::Asat, vec![5.0, 2.5, 2.0]),
                 (Runtime::Managed, vec![1.0, 1.0, 9.0]),
             ]),
             ..Row::new("fftw", setting)
@@ -103,12 +104,12 @@ mod tests {
     fn a_line_has_medians_ratios_and_pairs() {
         assert_eq!(
             row(Setting::Copies(4)).line(),
-            "| fftw | 4 copies | >4.00 | - | - | 2.00 | 3.00 | 1.00 | 1.50 | 0.50 | 1.00 |"
+            "| fftw | 4 copies | >4.00 | - | - | 2.00 | 3.00 | 2.50 | 1.00 | 1.50 | 1.25 | 0.50 | 1.00 |"
         );
         let alone = row(Setting::Alone).line();
-        assert!(alone.ends_with("| 0.75 | 0.25 | 0.25 |"), "{alone}");
+        assert!(alone.ends_with("| 0.75 | 0.62 | 0.25 | 0.25 |"), "{alone}");
         let none = Row::new("gm", Setting::Hog).line();
-        assert_eq!(none, "| gm | beside a hog | - | - | - | - | - | - | - | - | - |");
+        assert_eq!(none, "| gm | beside a hog | - | - | - | - | - | - | - | - | - | - | - |");
         let columns = |text: &str| text.matches('|').count();
         assert!(head().lines().all(|line| columns(line) == columns(&none)), "{}", head());
     }

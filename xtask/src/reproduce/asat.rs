@@ -6,12 +6,17 @@
 //! the same work in all versions: as much as fills the wished number of evaluation intervals of the
 //! published algorithm where one copy has the machine.
 //!
+//! Beyond the paper: mixes, in which one copy runs beside what takes no part and knows nothing of it
+//! ([`Beside`]), and four copies in a control group with too little memory.
+//!
 //! # What is written
 //! `asat.csv` (one row for each copy), and `asat.html` with the figures, which are `asat-N.svg`,
 //! too: wall time to the better of FTS and SINGLE, and the share of time at joins, for each grain.
 //! What the paper says stands beside what was measured in the text that is printed and in
 //! `asat.txt`.
 
+mod beside;
+mod memory;
 mod table;
 mod version;
 
@@ -22,13 +27,15 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
+use self::beside::{Beside, Company};
+use self::memory::Limited;
 use self::table::Table;
 use self::version::{Grain, Version};
 use crate::measure::{self, Household, Load, Manager, median, round_trip_ns, run_together};
 use crate::report::{page, picture};
 use crate::setup::{Workspace, clean_environment, must_succeed};
-use crate::shim;
 use crate::suite::build_kernels;
+use crate::{shim, skips};
 
 /// A copy is ended at this multiple of what it would take had each copy its share of the machine.
 const CAP: f64 = 12.0;
@@ -36,16 +43,25 @@ const CAP: f64 = 12.0;
 const LEAST_CAP: Duration = Duration::from_secs(5);
 /// The work of one repetition of any grain ends within this time, on any machine that works.
 const LONGEST_PROBE: Duration = Duration::from_secs(120);
+/// Copies of the mix that pages, the published number; what each wants; and the part of it that
+/// they have together, in eighths.
+const PAGING_COPIES: usize = 4;
+const PAGING_BYTES: u64 = 4_000_000 * 24;
+const PAGING_EIGHTHS: u64 = 7;
 /// The program below `kernels/`.
 const PROGRAM: &str = "c/papers/serial_parallel";
 
 /// What to run.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Copies that run at the same time.
+    /// Copies that run at the same time; 0: none, the mixes only.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 3, 4, 8],
-          value_parser = clap::value_parser!(u16).range(1..=64))]
+          value_parser = clap::value_parser!(u16).range(0..=64))]
     copies: Vec<u16>,
+    /// What one copy runs beside, too; `memory` is four copies of 4M elements that page.
+    #[arg(long, value_name = "NAME", value_delimiter = ',',
+          default_values = ["free", "free-all", "bound", "bound-all", "fts", "libgomp", "sequential", "memory"])]
+    mixes: Vec<Beside>,
     /// Elements of the parallel loop.
     #[arg(long, value_name = "GRAIN", value_delimiter = ',', default_values = ["10k", "100k"])]
     grains: Vec<Grain>,
@@ -72,6 +88,8 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     grain: Grain,
+    /// What ran beside the copies.
+    beside: Beside,
     copies: usize,
     version: Version,
     repetition: u32,
@@ -84,9 +102,11 @@ struct Row {
     wall: f64,
     /// Share of its threads' time at joins.
     joins: Option<f64>,
+    /// Threads of a region, their mean over the time.
+    team: Option<f64>,
     /// Processor time, in seconds.
     processor_time: f64,
-    /// Processors that others used meanwhile.
+    /// Processors that others used meanwhile, with what ran beside the copies.
     others: f64,
     /// Nanoseconds of a cache line's round trip before and after.
     round_trip_before: Option<f64>,
@@ -104,6 +124,7 @@ const KILLED: &str = "killed";
 struct Line {
     seconds: Vec<f64>,
     joins: Option<f64>,
+    team: Option<f64>,
     verified: bool,
 }
 
@@ -143,8 +164,23 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         load: Load::default(),
     };
     let mut rows = Vec::new();
-    for &grain in &options.grains {
-        let outcome = bench.grain(grain, options, &mut rows);
+    let mixes = |grain| {
+        let paging = options.mixes.contains(&Beside::Memory) && grain == Grain::B;
+        let is_mix = |beside: &Beside| ![Beside::Nothing, Beside::Memory].contains(beside);
+        let here = options.mixes.iter().copied().filter(is_mix).filter(|_| {
+            // A grain that is there for paging alone has no other case.
+            options.grains.contains(&grain)
+        });
+        here.chain(paging.then_some(Beside::Memory)).collect::<Vec<_>>()
+    };
+    let mut grains = options.grains.clone();
+    if options.mixes.contains(&Beside::Memory) && !grains.contains(&Grain::B) {
+        grains.push(Grain::B);
+    }
+    for grain in grains {
+        let copies = if options.grains.contains(&grain) { &options.copies[..] } else { &[] };
+        let cases = Cases { grain, copies, mixes: mixes(grain) };
+        let outcome = bench.grain(&cases, options, &mut rows);
         // What there is stays, also after Ctrl-C.
         write(&folder.join("asat.csv"), &rows)?;
         outcome?;
@@ -184,29 +220,52 @@ fn write(path: &Path, rows: &[Row]) -> anyhow::Result<()> {
     writer.flush().with_context(shown)
 }
 
+/// What is measured of one grain.
+struct Cases<'a> {
+    grain: Grain,
+    /// Of the paper.
+    copies: &'a [u16],
+    mixes: Vec<Beside>,
+}
+
+impl Cases<'_> {
+    /// What is beside how many copies, in the order of a repetition.
+    fn all(&self) -> Vec<(Beside, usize)> {
+        let copies = self.copies.iter().map(|&copies| (Beside::Nothing, usize::from(copies)));
+        let of = |beside| if beside == Beside::Memory { PAGING_COPIES } else { 1 };
+        let mixes = self.mixes.iter().map(|&beside| (beside, of(beside)));
+        copies.filter(|(_, copies)| *copies > 0).chain(mixes).collect()
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy)]
+struct Cell {
+    version: Version,
+    grain: Grain,
+    beside: Beside,
+    copies: usize,
+    /// Repetitions of the timed section in each copy.
+    repeat: u32,
+    repetition: u32,
+    cap: Duration,
+}
+
 impl Bench<'_> {
     /// All cases of one grain.
     fn grain(
         &mut self,
-        grain: Grain,
+        cases: &Cases,
         options: &Options,
         rows: &mut Vec<Row>,
     ) -> anyhow::Result<()> {
-        // The work: by the fastest of the two plain versions, alone, with warm memory.
-        let mut single = f64::NAN;
-        let mut best = f64::INFINITY;
-        for version in [Version::Single, Version::Fts] {
-            let probe = run_together(LONGEST_PROBE, self.commands(version, grain, 1, 3))?;
-            let probe: Vec<Ended> = probe.iter().map(Ended::of).collect();
-            let (wall, _) = probe[0]
-                .result
-                .as_ref()
-                .map_err(|what| anyhow::anyhow!("{} of grain {grain}: {what}", version.name()))?;
-            if version == Version::Single {
-                single = wall / 3.0;
-            }
-            best = best.min(wall / 3.0);
+        let grain = cases.grain;
+        let mut all = cases.all();
+        let limited = self.limited(&mut all)?;
+        if all.is_empty() {
+            return Ok(());
         }
+        let (single, best) = self.probe(grain)?;
         let wished = options.interval * f64::from(options.intervals);
         let repeat = (wished / best).ceil().max(1.0) as u32;
         println!(
@@ -214,17 +273,26 @@ impl Bench<'_> {
             single * f64::from(repeat),
             best * f64::from(repeat)
         );
+        // With one thread each, where processors are shared in equal parts.
+        let processors = self.processors;
+        let expected = |&(beside, copies): &(Beside, usize)| {
+            let threads = copies + beside.threads(processors);
+            single * f64::from(repeat) * threads.div_ceil(processors) as f64
+        };
+        let runs = options.versions.len() * options.repetitions as usize;
+        let seconds = all.iter().map(expected).sum::<f64>() * runs as f64;
+        println!("  {} runs, some {:.0} minutes", all.len() * runs, (seconds / 60.0).ceil());
         for repetition in 0..options.repetitions {
-            for &copies in &options.copies {
-                let copies = usize::from(copies);
+            for case in &all {
+                let &(beside, copies) = case;
                 for &version in &options.versions {
-                    let share = copies.div_ceil(self.processors) as f64;
-                    let cap = single * f64::from(repeat) * share * CAP;
-                    let cap = Duration::from_secs_f64(cap).max(LEAST_CAP);
-                    let ended = self.case(version, grain, copies, (repeat, repetition), cap)?;
+                    let cap = Duration::from_secs_f64(expected(case) * CAP).max(LEAST_CAP);
+                    let cell = Cell { version, grain, beside, copies, repeat, repetition, cap };
+                    let group = limited.as_ref().filter(|_| beside == Beside::Memory);
+                    let ended = self.case(cell, group)?;
                     let walls: Vec<f64> = ended.iter().map(|row| row.wall).collect();
                     println!(
-                        "  {copies} x {:<16} {:>7.2} s{}",
+                        "  {copies} x {:<16} {beside:<10} {:>7.2} s{}",
                         version.name(),
                         median(&walls),
                         if ended.iter().all(|row| row.outcome == VERIFIED) { "" } else { " !" }
@@ -236,33 +304,79 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn case(
-        &mut self,
-        version: Version,
-        grain: Grain,
-        copies: usize,
-        (repeat, repetition): (u32, u32),
-        cap: Duration,
-    ) -> anyhow::Result<Vec<Row>> {
+    /// The group for the case that pages; without one that case is left out.
+    fn limited(&self, cases: &mut Vec<(Beside, usize)>) -> anyhow::Result<Option<Limited>> {
+        if cases.iter().all(|(beside, _)| *beside != Beside::Memory) {
+            return Ok(None);
+        }
+        let wanted = PAGING_BYTES * PAGING_COPIES as u64;
+        match Limited::new(wanted / 8 * PAGING_EIGHTHS, wanted) {
+            Ok(limited) => Ok(Some(limited)),
+            Err(reason) => {
+                skips::note(format_args!("reproduce asat: the mix memory: {reason:#}"));
+                cases.retain(|(beside, _)| *beside != Beside::Memory);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Seconds of one repetition, alone, with warm memory: with one thread, and by the faster of
+    /// the two plain versions.
+    fn probe(&self, grain: Grain) -> anyhow::Result<(f64, f64)> {
+        let of = |version: Version| {
+            let commands = vec![self.command(version, grain, &["--repeat", "3"])];
+            let probe = run_together(LONGEST_PROBE, commands)?;
+            let probe: Vec<Ended> = probe.iter().map(Ended::of).collect();
+            let first = probe.into_iter().next().context("a run without a copy")?;
+            let Timed { wall, .. } = first
+                .result
+                .map_err(|what| anyhow::anyhow!("{} of grain {grain}: {what}", version.name()))?;
+            anyhow::Ok(wall / 3.0)
+        };
+        let (single, all) = (of(Version::Single)?, of(Version::Fts)?);
+        Ok((single, single.min(all)))
+    }
+
+    fn case(&mut self, cell: Cell, limited: Option<&Limited>) -> anyhow::Result<Vec<Row>> {
+        let Cell { version, grain, beside, copies, repeat, repetition, cap } = cell;
+        let of_company = match beside {
+            Beside::Libgomp => Version::Libgomp,
+            Beside::Sequential => Version::Single,
+            _ => Version::Fts,
+        };
         let round_trip_before = round_trip_ns()?;
-        let commands = self.commands(version, grain, copies, repeat);
-        let run = self.load.run(self.processors, cap, commands)?;
+        let company = Company::start(beside, || self.command(of_company, grain, &[]))?;
+        let command = |_| {
+            let command = self.command(version, grain, &["--repeat", &repeat.to_string()]);
+            match limited {
+                Some(group) => group.enclose(&command),
+                None => command,
+            }
+        };
+        let commands = (0..copies).map(command).collect();
+        // What runs beside copies on purpose does not disturb them.
+        let mut aside = Load::default();
+        let load = if beside == Beside::Nothing { &mut self.load } else { &mut aside };
+        let run = load.run(self.processors, cap, commands)?;
+        company.finish().with_context(|| format!("the mix {beside}"))?;
         let round_trip_after = round_trip_ns()?;
         let row = |copy: Ended| {
-            let (outcome, wall, joins) = match copy.result {
-                Ok((wall, joins)) => (VERIFIED.to_owned(), wall, joins),
-                Err(what) => (what, copy.lived, None),
+            let (outcome, timed) = match copy.result {
+                Ok(timed) => (VERIFIED.to_owned(), timed),
+                Err(what) => (what, Timed { wall: copy.lived, joins: None, team: None }),
             };
             Row {
                 grain,
+                beside,
                 copies,
                 version,
                 repetition,
                 copy: copy.index,
                 repeat,
                 outcome,
-                wall,
-                joins,
+                wall: timed.wall,
+                joins: timed.joins,
+                team: timed.team,
                 processor_time: copy.processor_time,
                 others: run.others,
                 round_trip_before,
@@ -274,22 +388,20 @@ impl Bench<'_> {
         Ok(run.finished.iter().map(Ended::of).map(row).collect())
     }
 
-    fn commands(&self, version: Version, grain: Grain, copies: usize, repeat: u32) -> Vec<Command> {
+    /// The command of one copy; `work` says how much it does.
+    fn command(&self, version: Version, grain: Grain, work: &[&str]) -> Command {
         let (variables, is_ours) = version.settings(self.interval);
-        let one = |_| {
-            let mut command = match version {
-                Version::Managed => self.manager.run(&self.program),
-                _ => Command::new(&self.program),
-            };
-            clean_environment(&mut command, &self.workspace.target);
-            command.args(["--class", grain.class(), "--json", "--quiet", "--repeat"]);
-            command.arg(repeat.to_string()).envs(variables.iter().map(|(k, v)| (*k, v)));
-            if is_ours {
-                command.env("LD_LIBRARY_PATH", &self.library);
-            }
-            command
+        let mut command = match version {
+            Version::Managed => self.manager.run(&self.program),
+            _ => Command::new(&self.program),
         };
-        (0..copies).map(one).collect()
+        clean_environment(&mut command, &self.workspace.target);
+        command.args(["--class", grain.class(), "--json", "--quiet"]).args(work);
+        command.envs(variables.iter().map(|(k, v)| (*k, v)));
+        if is_ours {
+            command.env("LD_LIBRARY_PATH", &self.library);
+        }
+        command
     }
 }
 
@@ -298,8 +410,15 @@ struct Ended {
     index: usize,
     lived: f64,
     processor_time: f64,
-    /// Wall time and share at joins, or what was wrong.
-    result: Result<(f64, Option<f64>), String>,
+    /// What it says of its timed sections, or what was wrong.
+    result: Result<Timed, String>,
+}
+
+/// See [`Row`].
+struct Timed {
+    wall: f64,
+    joins: Option<f64>,
+    team: Option<f64>,
 }
 
 impl Ended {
@@ -309,7 +428,8 @@ impl Ended {
         let result = match (finish.status, line) {
             (None, _) => Err(KILLED.to_owned()),
             (Some(status), Some(Ok(line))) if status.success() && line.verified => {
-                Ok((line.seconds.iter().sum(), line.joins))
+                let Line { seconds, joins, team, .. } = line;
+                Ok(Timed { wall: seconds.iter().sum(), joins, team })
             }
             (Some(status), _) => Err(format!("{status}; it said: {}", said())),
         };

@@ -8,7 +8,9 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use crate::measure::Finish;
-use crate::setup::{Workspace, find_program, install, is_root, must_succeed, shown};
+use crate::setup::{
+    Workspace, find_program, install, is_root, must_succeed, must_succeed_quietly, shown,
+};
 
 /// Letters of what a program said that a record keeps.
 const MOST_SAID: usize = 500;
@@ -34,6 +36,8 @@ pub(crate) struct Line {
     pub(crate) mops: f64,
     /// Threads of its regions, as it saw them.
     pub(crate) threads: u32,
+    /// The mean of its teams, where it says so.
+    pub(crate) team: Option<f64>,
     verified: bool,
 }
 
@@ -62,19 +66,25 @@ impl Kernel {
         if !status.success() {
             return Outcome::Wrong(format!("{status}; it said: {said}"));
         }
-        match finish.output.lines().last().map(serde_json::from_str::<Line>) {
-            Some(Ok(line))
-                if line.verified
-                    && line.class == self.class
-                    && line.seconds.len() == self.repeat as usize =>
-            {
-                Outcome::Verified(line)
-            }
-            Some(Ok(_)) => {
-                Outcome::Wrong(format!("not a verified result of {}: {said}", self.name))
-            }
-            _ => Outcome::Wrong(format!("no result line in: {said}")),
+        match verified(&finish.output, &self.class) {
+            Ok(line) if line.seconds.len() == self.repeat as usize => Outcome::Verified(line),
+            Ok(line) => Outcome::Wrong(format!(
+                "{} repetitions instead of {}: {said}",
+                line.seconds.len(),
+                self.repeat
+            )),
+            Err(fault) => Outcome::Wrong(format!("{fault}: {said}")),
         }
+    }
+}
+
+/// The result in what a kernel printed, if it is a verified one of this class.
+pub(crate) fn verified(output: &str, class: &str) -> anyhow::Result<Line> {
+    match output.lines().last().map(serde_json::from_str::<Line>) {
+        Some(Ok(line)) if line.verified && line.class == class => Ok(line),
+        Some(Ok(line)) if line.class != class => bail!("a result of class {}", line.class),
+        Some(Ok(_)) => bail!("a result that is not verified"),
+        _ => bail!("no result line"),
     }
 }
 
@@ -86,15 +96,39 @@ fn end_of(said: &str) -> String {
     }
 }
 
-/// Builds all kernels, those in C and Fortran by their own makefile, and returns the file of each.
+/// Builds all kernels and returns the file of each.
 pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let mut programs = build_openmp(workspace, &workspace.target.join("kernels"), &[])?;
+    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "nanothreads-kernels"]))?;
+    for name in rust(workspace)? {
+        programs.insert(format!("rust/{name}"), workspace.target.join("release").join(name));
+    }
+    Ok(programs)
+}
+
+/// The names of the programs in Rust.
+fn rust(workspace: &Workspace) -> anyhow::Result<Vec<String>> {
+    sources(&workspace.root.join("kernels/rust/src/bin"), "rs")
+}
+
+/// Builds those in C and Fortran by their own makefile, with further `settings` of it, into a
+/// folder.
+pub(crate) fn build_openmp(
+    workspace: &Workspace,
+    folder: &Path,
+    settings: &[String],
+) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     need("make", &["make"])?;
     need("gfortran", &["gfortran"])?;
-    let folder = workspace.target.join("kernels");
     let source = workspace.root.join("kernels");
     let mut make = Command::new("make");
     make.arg("--silent").arg("-C").arg(&source).arg(format!("OUT={}", folder.display()));
-    must_succeed(&mut make)?;
+    if settings.is_empty() {
+        must_succeed(&mut make)?;
+    } else {
+        // Of static programs the linker says much that means nothing here.
+        must_succeed_quietly(make.args(settings))?;
+    }
     let mut programs = BTreeMap::new();
     for (below, ending) in [("c", "c"), ("c/papers", "c"), ("fortran", "f90")] {
         for name in sources(&source.join(below), ending)? {
@@ -107,10 +141,6 @@ pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<BTreeMap<String, Pa
         }
     }
     ensure!(!programs.is_empty(), "{} built no program into {}", shown(&make), folder.display());
-    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "nanothreads-kernels"]))?;
-    for name in sources(&source.join("rust/src/bin"), "rs")? {
-        programs.insert(format!("rust/{name}"), workspace.target.join("release").join(name));
-    }
     Ok(programs)
 }
 

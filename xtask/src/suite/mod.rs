@@ -5,7 +5,7 @@
 
 mod about;
 mod choice;
-mod kernel;
+pub(crate) mod kernel;
 mod plan;
 mod ratios;
 mod record;

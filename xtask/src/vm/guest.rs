@@ -18,6 +18,9 @@ use crate::skips;
 
 /// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
 pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// What the kernel is told. The emulated counter is one for all processors, which the kernel does
+/// not believe by itself: its other clocks cost a system call and a trap for each reading.
+pub(super) const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 tsc=reliable";
 /// The profile of the root manifest for what is only tested there; what is counted has that of
 /// benches.
 pub(super) const PROFILE: &str = "guest";
@@ -159,9 +162,7 @@ fn emulator(needs: &Needs, image: &Path, turns: Turns) -> Command {
     ]);
     command.args(["-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
     command.arg("-kernel").arg(&needs.kernel).arg("-initrd").arg(image);
-    // The emulated counter is one for all processors, which the kernel does not believe by itself:
-    // its other clocks cost a system call and a trap for each reading.
-    command.args(["-append", "console=ttyS0 quiet panic=-1 tsc=reliable"]).stdin(Stdio::null());
+    command.args(["-append", COMMAND_LINE]).stdin(Stdio::null());
     command
 }
 

@@ -1,14 +1,18 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
-//! processors on 4 nodes; `numa` those of page migration, which need the nodes; `oracle` counts
-//! what page migration gains; `systemd` the package and the service. Everything in it is emulated (QEMU's TCG): slow, but each processor
-//! is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
+//! processors on 4 nodes; `kernels` the papers' programs there; `asat` self-allocating threads, also
+//! on 4 processors; `numa` the tests of page migration, which need the nodes; `oracle` counts what
+//! page migration gains; `systemd` the package and the service. Everything in it is emulated (QEMU's
+//! TCG): slow, but each processor is a thread that the kernel runs when it likes, so that all
+//! interleavings happen, and time says
 //! nothing.
 
+mod asat;
 mod count;
 mod cpio;
 mod guest;
+mod kernels;
 mod needs;
 mod numa;
 mod oracle;
@@ -74,6 +78,10 @@ pub(crate) enum Guest {
     Smp(Options),
     /// The same machine: page migration, every check by name.
     Numa(numa::Options),
+    /// The same machine: the papers' programs on all processors, each verified.
+    Kernels(kernels::Options),
+    /// Machines of 4 and 8 processors: self-allocating threads, in tests and in the paper's program.
+    Asat(asat::Options),
     /// The same machine under a counter of all accesses: what page migration gains, and the paper's
     /// figures.
     Oracle(oracle::Options),
@@ -126,6 +134,8 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
     let (kernel, require) = match guest {
         Guest::Smp(options) => (&options.kernel, options.require),
         Guest::Numa(options) => (&options.kernel, options.require),
+        Guest::Kernels(options) => (&options.kernel, options.require),
+        Guest::Asat(options) => (&options.kernel, options.require),
         Guest::Oracle(options) => (&options.kernel, options.require),
         Guest::Systemd(options) => (&options.kernel, options.require),
     };
@@ -148,6 +158,8 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
         Guest::Smp(options) if options.count => count::run(workspace, &compiler, &needs, &folder),
         Guest::Smp(options) => smp(workspace, options, &needs, &folder),
         Guest::Numa(options) => numa::run(workspace, options, &needs, &folder),
+        Guest::Kernels(options) => kernels::run(workspace, options, &needs, &folder),
+        Guest::Asat(options) => asat::run(workspace, options, &needs, &folder),
         Guest::Oracle(options) => oracle::run(workspace, options, &compiler, &needs, &folder),
         Guest::Systemd(options) => systemd::run(workspace, options, &compiler, &needs, &folder),
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::beside::Beside;
 use super::version::{Grain, Version};
 use super::{KILLED, Row};
 use crate::measure::{Spread, median};
@@ -15,8 +16,11 @@ const BAR: f64 = 1.05;
 /// What the rows come to.
 pub(super) struct Table {
     /// Mean wall time of a run's copies, over the repetitions, and their share at joins.
-    cases: BTreeMap<(Grain, usize, Version), Case>,
+    cases: BTreeMap<Key, Case>,
 }
+
+/// Grain, what was beside, copies, version.
+type Key = (Grain, Beside, usize, Version);
 
 #[derive(Default)]
 struct Case {
@@ -25,41 +29,48 @@ struct Case {
     /// Of each run: the longest copy over the shortest.
     spreads: Vec<f64>,
     joins: Vec<f64>,
+    teams: Vec<f64>,
     is_killed: bool,
 }
 
 impl Table {
     pub(super) fn of(rows: &[Row]) -> Table {
-        let mut runs: BTreeMap<(Grain, usize, Version, u32), Vec<&Row>> = BTreeMap::new();
+        let mut runs: BTreeMap<(Key, u32), Vec<&Row>> = BTreeMap::new();
         for row in rows {
-            let key = (row.grain, row.copies, row.version, row.repetition);
-            runs.entry(key).or_default().push(row);
+            let key = (row.grain, row.beside, row.copies, row.version);
+            runs.entry((key, row.repetition)).or_default().push(row);
         }
-        let mut cases: BTreeMap<_, Case> = BTreeMap::new();
-        for ((grain, copies, version, _), run) in runs {
-            let case = cases.entry((grain, copies, version)).or_default();
+        let mut cases: BTreeMap<Key, Case> = BTreeMap::new();
+        for ((key, _), run) in runs {
+            let case = cases.entry(key).or_default();
             let walls: Vec<f64> = run.iter().map(|row| row.wall).collect();
             let spread = Spread::of(&walls).map_or(1.0, |spread| spread.most / spread.least);
             case.walls.push(walls.iter().sum::<f64>() / walls.len() as f64);
             case.spreads.push(spread);
             case.joins.extend(run.iter().filter_map(|row| row.joins));
+            case.teams.extend(run.iter().filter_map(|row| row.team));
             case.is_killed |= run.iter().any(|row| row.outcome == KILLED);
         }
         Table { cases }
     }
 
-    fn wall(&self, grain: Grain, copies: usize, version: Version) -> Option<f64> {
-        self.cases.get(&(grain, copies, version)).map(|case| median(&case.walls))
+    fn of_key(&self, key: Key) -> Option<f64> {
+        self.cases.get(&key).map(|case| median(&case.walls))
     }
 
-    fn joins(&self, grain: Grain, copies: usize, version: Version) -> Option<f64> {
-        let joins = &self.cases.get(&(grain, copies, version))?.joins;
+    /// Of the paper's cases.
+    fn wall(&self, grain: Grain, copies: usize, version: Version) -> Option<f64> {
+        self.of_key((grain, Beside::Nothing, copies, version))
+    }
+
+    fn joins(&self, key: Key) -> Option<f64> {
+        let joins = &self.cases.get(&key)?.joins;
         (!joins.is_empty()).then(|| median(joins))
     }
 
     /// What everything is compared with.
-    fn better(&self, grain: Grain, copies: usize) -> Option<f64> {
-        let of = |version| self.wall(grain, copies, version);
+    fn better(&self, grain: Grain, beside: Beside, copies: usize) -> Option<f64> {
+        let of = |version| self.of_key((grain, beside, copies, version));
         match (of(Version::Single), of(Version::Fts)) {
             (Some(single), Some(fts)) => Some(single.min(fts)),
             (one, other) => one.or(other),
@@ -69,13 +80,23 @@ impl Table {
     /// Each grain's wall times, to the better of FTS and SINGLE, and shares at joins.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
-            "{:>5} {:>6} {:<16} {:>9} {:>9} {:>8} {:>8}\n",
-            "grain", "copies", "version", "wall s", "to best", "joins %", "spread"
+            "{:>5} {:<10} {:>6} {:<16} {:>9} {:>9} {:>8} {:>5} {:>8}\n",
+            "grain",
+            "beside",
+            "copies",
+            "version",
+            "wall s",
+            "to best",
+            "joins %",
+            "team",
+            "spread"
         );
-        for (&(grain, copies, version), case) in &self.cases {
+        for (&key, case) in &self.cases {
+            let (grain, beside, copies, version) = key;
             let wall = median(&case.walls);
-            let ratio = self.better(grain, copies).map_or(f64::NAN, |better| wall / better);
-            let joins = self.joins(grain, copies, version).map_or(f64::NAN, |joins| joins * 100.0);
+            let better = self.better(grain, beside, copies);
+            let ratio = better.map_or(f64::NAN, |better| wall / better);
+            let joins = self.joins(key).map_or(f64::NAN, |joins| joins * 100.0);
             let mark = match version {
                 _ if case.is_killed => " ended at the cap",
                 Version::Asat | Version::Paper | Version::Reset if ratio > BAR => " above the bar",
@@ -84,8 +105,11 @@ impl Table {
             let (grain, spread) = (grain.to_string(), median(&case.spreads));
             let _infallible = writeln!(
                 text,
-                "{grain:>5} {copies:>6} {:<16} {wall:>9.2} {ratio:>9.2} {joins:>8.1} {spread:>8.2}{mark}",
-                version.name()
+                "{grain:>5} {:<10} {copies:>6} {:<16} {wall:>9.2} {ratio:>9.2} {joins:>8.1} \
+                 {:>5.2} {spread:>8.2}{mark}",
+                beside.name(),
+                version.name(),
+                median(&case.teams)
             );
         }
         text
@@ -97,7 +121,11 @@ impl Table {
         let mut text = String::from("published (4 processors) beside measured here\n");
         let ratio = |over: Option<f64>, under: Option<f64>| Some(over? / under?);
         let s = Grain::S;
-        let per_cent = |share: Option<f64>| share.map(|share| share * 100.0);
+        let joins = |copies, version| {
+            self.joins((s, Beside::Nothing, copies, version)).map(|share| share * 100.0)
+        };
+        // The paper's order is worst to best: both ratios above 1.
+        let paging = |version| self.of_key((Grain::B, Beside::Memory, 4, version));
         let lines = [
             (
                 "10K: FTS in 4 copies to FTS alone",
@@ -119,13 +147,23 @@ impl Table {
                 "3.5",
                 ratio(self.wall(s, 4, Version::Libgomp), self.wall(s, 4, Version::Asat)),
             ),
-            ("10K: joins, ASAT alone, %", "10", per_cent(self.joins(s, 1, Version::Asat))),
-            ("10K: joins, FTS in 4 copies, %", "50", per_cent(self.joins(s, 4, Version::Fts))),
-            ("10K: joins, ASAT in 4 copies, %", "6", per_cent(self.joins(s, 4, Version::Asat))),
+            ("10K: joins, ASAT alone, %", "10", joins(1, Version::Asat)),
+            ("10K: joins, FTS in 4 copies, %", "50", joins(4, Version::Fts)),
+            ("10K: joins, ASAT in 4 copies, %", "6", joins(4, Version::Asat)),
             (
                 "1M: FTS to ASAT in 4 copies",
                 "1",
                 ratio(self.wall(Grain::A, 4, Version::Fts), self.wall(Grain::A, 4, Version::Asat)),
+            ),
+            (
+                "4M, paging: SINGLE to ASAT in 4 copies",
+                "> 1",
+                ratio(paging(Version::Single), paging(Version::Asat)),
+            ),
+            (
+                "4M, paging: ASAT to FTS in 4 copies",
+                "> 1",
+                ratio(paging(Version::Asat), paging(Version::Fts)),
             ),
         ];
         for (what, published, measured) in lines {
@@ -142,25 +180,24 @@ impl Table {
         grains.dedup();
         let mut charts = Vec::new();
         for &grain in &grains {
-            let walls = self.chart(grain, |copies, case| {
-                let better = self.better(grain, copies)?;
-                let ratios: Vec<f64> = case.walls.iter().map(|wall| wall / better).collect();
-                Spread::of(&ratios)
-            });
-            charts.push(Chart {
-                title: format!("grain {grain}: wall time to the better of FTS and SINGLE"),
-                unit: Unit::Ratio,
-                values: walls,
-            });
-            let joins = self.chart(grain, |_, case| {
-                let shares: Vec<f64> = case.joins.iter().map(|share| share * 100.0).collect();
-                Spread::of(&shares)
-            });
-            charts.push(Chart {
-                title: format!("grain {grain}: per cent of the threads' time at joins"),
-                unit: Unit::Ratio,
-                values: joins,
-            });
+            for (of_mixes, what) in [(false, ""), (true, ", beside others")] {
+                let walls = self.chart(grain, of_mixes, |beside, copies, case| {
+                    let better = self.better(grain, beside, copies)?;
+                    let ratios: Vec<f64> = case.walls.iter().map(|wall| wall / better).collect();
+                    Spread::of(&ratios)
+                });
+                let joins = self.chart(grain, of_mixes, |_, _, case| {
+                    let shares: Vec<f64> = case.joins.iter().map(|share| share * 100.0).collect();
+                    Spread::of(&shares)
+                });
+                let titles = ["wall time to the better of FTS and SINGLE", "% of time at joins"];
+                for (title, values) in titles.into_iter().zip([walls, joins]) {
+                    if !values.is_empty() {
+                        let title = format!("grain {grain}{what}: {title}");
+                        charts.push(Chart { title, unit: Unit::Ratio, values });
+                    }
+                }
+            }
         }
         Section {
             title: "ASAT".to_owned(),
@@ -173,25 +210,32 @@ impl Table {
         }
     }
 
+    /// One value for each version, of the paper's cases or of mixes.
     fn chart(
         &self,
         grain: Grain,
-        value: impl Fn(usize, &Case) -> Option<Spread>,
+        of_mixes: bool,
+        value: impl Fn(Beside, usize, &Case) -> Option<Spread>,
     ) -> Vec<(Label, Value)> {
-        let of_grain = self.cases.iter().filter(|((of, ..), _)| *of == grain);
-        let values = of_grain.filter_map(|(&(_, copies, version), case)| {
-            let label = Label {
-                group: format!("{copies} {}", if copies == 1 { "copy" } else { "copies" }),
-                engine: version.name().to_owned(),
-                distance: None,
-            };
-            let spread = value(copies, case)?;
-            let value = match case.is_killed {
-                true => Value::Above(spread.median),
-                false => Value::Measured(spread),
-            };
-            Some((label, value))
-        });
+        let is_meant =
+            |&(of, beside, ..): &Key| of == grain && (beside != Beside::Nothing) == of_mixes;
+        let values =
+            self.cases.iter().filter(|(key, _)| is_meant(key)).filter_map(|(key, case)| {
+                let &(_, beside, copies, version) = key;
+                let group = match beside {
+                    Beside::Nothing if copies == 1 => "1 copy".to_owned(),
+                    Beside::Nothing => format!("{copies} copies"),
+                    Beside::Memory => format!("{copies} copies that page"),
+                    _ => format!("beside {beside}"),
+                };
+                let label = Label { group, engine: version.name().to_owned(), distance: None };
+                let spread = value(beside, copies, case)?;
+                let value = match case.is_killed {
+                    true => Value::Above(spread.median),
+                    false => Value::Measured(spread),
+                };
+                Some((label, value))
+            });
         values.collect()
     }
 }
@@ -204,6 +248,7 @@ mod tests {
     fn row(version: Version, repetition: u32, copy: usize, wall: f64, joins: f64) -> Row {
         Row {
             grain: Grain::S,
+            beside: Beside::Nothing,
             copies: 2,
             version,
             repetition,
@@ -212,6 +257,7 @@ mod tests {
             outcome: VERIFIED.to_owned(),
             wall,
             joins: Some(joins),
+            team: Some(1.5),
             processor_time: wall,
             others: 0.0,
             round_trip_before: None,
@@ -232,7 +278,7 @@ mod tests {
             row(Version::Asat, 0, 1, 3.0, 0.1),
         ];
         let table = Table::of(&rows);
-        assert_eq!(table.better(Grain::S, 2), Some(2.0));
+        assert_eq!(table.better(Grain::S, Beside::Nothing, 2), Some(2.0));
         assert_eq!(table.wall(Grain::S, 2, Version::Asat), Some(2.5));
         let text = table.text();
         let asat = text.lines().find(|line| line.contains(" ASAT ")).expect("a line");
@@ -250,5 +296,30 @@ mod tests {
         let charts = table.section().charts;
         assert_eq!(charts[0].values[1].1, Value::Above(25.0));
         assert_eq!(charts[1].values.len(), 1, "it has no share at joins");
+    }
+
+    #[test]
+    fn a_mix_is_compared_with_plain_versions_of_the_same_mix() {
+        let beside = |version, wall| Row {
+            beside: Beside::Bound,
+            copies: 1,
+            ..row(version, 0, 0, wall, 0.2)
+        };
+        let rows = [
+            row(Version::Single, 0, 0, 2.0, 0.0),
+            row(Version::Asat, 0, 0, 2.0, 0.0),
+            beside(Version::Single, 4.0),
+            beside(Version::Asat, 4.4),
+        ];
+        let table = Table::of(&rows);
+        assert_eq!(table.wall(Grain::S, 2, Version::Single), Some(2.0));
+        let text = table.text();
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(" ASAT ")).collect();
+        assert!(lines[0].contains(" none ") && lines[0].contains("1.00"), "{text}");
+        assert!(lines[1].contains(" bound ") && lines[1].contains("1.10"), "{text}");
+        assert!(lines[1].ends_with("above the bar") && !lines[0].ends_with("bar"), "{text}");
+        let charts = table.section().charts;
+        assert_eq!(charts.len(), 4);
+        assert_eq!(charts[2].values[0].0.group, "beside bound");
     }
 }
