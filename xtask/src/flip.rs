@@ -125,6 +125,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     };
     stage.examples()?;
     stage.tests()?;
+    stage.pools()?;
     stage.rare()?;
     stage.unsafe_places()?;
     stage.heirs()?;
@@ -273,6 +274,30 @@ impl Stage<'_> {
             }
             drop(manager);
         }
+        Ok(())
+    }
+
+    /// A library with threads of its own, which the program loads late.
+    fn pools(&mut self) -> anyhow::Result<()> {
+        const NAME: &str = "pools";
+        if !self.wanted(NAME) {
+            return Ok(());
+        }
+        let sources = self.workspace.root.join("crates/omp-shim/tests/c");
+        let program = self.compile(&sources.join("pools.c"), NAME)?;
+        // Pools are known by the names of their files.
+        let library = self.folder.path().join("libopenblas-of-a-test.so");
+        let mut build = Command::new("gcc");
+        build.args(["-O1", "-shared", "-fPIC"]).arg(sources.join("pool_library.c"));
+        must_succeed(build.arg("-o").arg(&library).arg("-lpthread"))?;
+        let manager = self.manager("20ms")?;
+        for _ in 0..self.options.rounds {
+            let mut command = manager.run(&program);
+            command.arg(&library).arg("flip");
+            let finish = self.run_one(command, &[])?;
+            self.note(NAME, is_ok(&finish));
+        }
+        drop(manager);
         Ok(())
     }
 

@@ -28,7 +28,9 @@ Exit codes:
 Environment:
   NANOS_CPUMGR    the manager's socket, or `off`
   NANOS_SHIM_DIR  the directory of the drop-in OpenMP library
-  CPUMGR_LOG      what the daemon logs (error, warn, info, debug)";
+  CPUMGR_LOG      what the daemon logs (error, warn, info, debug)
+  CPUMGR_CONFIG   the daemon's configuration file, in place of the usual ones, or `none`
+  CPUMGR_QUANTUM and so on: a key of the configuration, for the daemon";
 
 /// Shares the processors of a machine among parallel programs.
 #[derive(Debug, Parser)]
@@ -70,6 +72,8 @@ pub enum Command {
     /// Lets the manager begin anew with what is in force now; programs go on, and are taken in
     /// again.
     Restart(SocketArgs),
+    /// Says whether the configuration can be used, and which files it consists of.
+    CheckConfig(CheckConfigArgs),
     /// Shows on which memory nodes the pages of a process are, and its remote traffic.
     Numa(NumaArgs),
     /// Runs a workload file in the simulator of the policies.
@@ -247,8 +251,9 @@ pub struct DaemonArgs {
     pub mpl: Option<Level>,
     /// In which order the hardware threads of a core are filled: `spread` takes whole cores first,
     /// `pack` both threads of one.
-    #[arg(long, value_enum, default_value_t = Threads::Spread)]
-    pub smt: Threads,
+    /// [default: spread]
+    #[arg(long, value_enum)]
+    pub smt: Option<Threads>,
     /// The processors to manage, as 0-3,8 [default: all that this process may use].
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
@@ -268,8 +273,9 @@ pub struct DaemonArgs {
     pub fence: Option<PathBuf>,
     /// What happens to a processor on which others than the managed programs run, too: programs
     /// leave it to them as long as each has another one, or use it all the same.
-    #[arg(long, value_enum, default_value_t = Strangers::Leave)]
-    pub strangers: Strangers,
+    /// [default: leave]
+    #[arg(long, value_enum)]
+    pub strangers: Option<Strangers>,
     /// Ends when no program was there for this long, or `never` [default: never; 10s with
     /// --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
@@ -279,9 +285,13 @@ pub struct DaemonArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// The most that each of the trace's two files takes: a number of bytes, or of K, M or G, at
-    /// least 64K.
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size, requires = "trace")]
-    pub trace_size: u64,
+    /// least 64K [default: 64M].
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub trace_size: Option<u64>,
+    /// This file in place of all usual ones, or `none`
+    /// [default: CPUMGR_CONFIG, else the files that `cpumgr check-config` names].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Detaches from the terminal; returns when the manager answers. Its log is SOCKET.log.
     #[arg(long)]
     pub background: bool,
@@ -301,6 +311,16 @@ pub struct DaemonArgs {
     /// Goes on with the trace of the manager before it.
     #[arg(long, hide = true)]
     pub continues: bool,
+}
+
+/// What `check-config` can be told.
+#[derive(Clone, Debug, Args)]
+pub struct CheckConfigArgs {
+    /// This file alone, instead of all that a manager would read.
+    pub file: Option<PathBuf>,
+    /// Those of a manager of the whole machine, without the user's own.
+    #[arg(long, conflicts_with = "file")]
+    pub system: bool,
 }
 
 /// What `run` can be told.
@@ -416,11 +436,11 @@ pub enum IdleExit {
     After(Duration),
 }
 
-fn policy(text: &str) -> Result<String, String> {
+pub(crate) fn policy(text: &str) -> Result<String, String> {
     limits::policy(text).map(|_| text.to_owned()).map_err(|unknown| unknown.to_string())
 }
 
-fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
+pub(crate) fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
     let possible = limits::quantum();
     duration::parse_within(
         text,
@@ -429,14 +449,14 @@ fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
     )
 }
 
-fn level(text: &str) -> Result<Level, String> {
+pub(crate) fn level(text: &str) -> Result<Level, String> {
     if text == "any" {
         return Ok(Level::Any);
     }
     text.parse().map(Level::AtMost).map_err(|_| "it is a number of programs, or `any`".into())
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (number, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit: Option<u64> = match unit {
@@ -461,11 +481,11 @@ fn parameter(text: &str) -> Result<(String, String), String> {
     split.ok_or_else(|| "a parameter is KEY=VALUE".into())
 }
 
-fn weight(text: &str) -> Result<Weight, String> {
+pub(crate) fn weight(text: &str) -> Result<Weight, String> {
     limits::weight(text).ok_or_else(|| "a weight is a number from 0.001 to 1000".to_owned())
 }
 
-fn grace(text: &str) -> Result<Duration, duration::DurationError> {
+pub(crate) fn grace(text: &str) -> Result<Duration, duration::DurationError> {
     let possible = limits::grace();
     duration::parse_within(
         text,
@@ -474,11 +494,11 @@ fn grace(text: &str) -> Result<Duration, duration::DurationError> {
     )
 }
 
-fn cpus(text: &str) -> Result<CpuSet, String> {
+pub(crate) fn cpus(text: &str) -> Result<CpuSet, String> {
     CpuSet::parse_list(text).map_err(|error| error.to_string())
 }
 
-fn idle_exit(text: &str) -> Result<IdleExit, duration::DurationError> {
+pub(crate) fn idle_exit(text: &str) -> Result<IdleExit, duration::DurationError> {
     match text {
         "never" => Ok(IdleExit::Never),
         _ => duration::parse(text).map(IdleExit::After),
@@ -497,11 +517,11 @@ mod tests {
 
     #[test]
     fn an_unknown_policy_is_answered_with_the_known_ones() {
-        let error = Cli::try_parse_from(["cpumgr", "daemon", "--policy", "fair"]).unwrap_err();
+        let error = Cli::try_parse_from(["cpumgr", "daemon", "--policy", "just"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let text = error.to_string();
         assert!(
-            text.contains("\"fair\"") && text.contains("dss-ts") && text.contains("equip"),
+            text.contains("\"just\"") && text.contains("dss-ts") && text.contains("equip"),
             "{text}"
         );
     }

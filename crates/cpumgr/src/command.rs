@@ -3,7 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
-use crate::cli::{Command, DaemonArgs, StatusArgs};
+use crate::cli::{CheckConfigArgs, Command, DaemonArgs, StatusArgs};
+use crate::config::{Config, Sources};
 use crate::daemon::{self, Options, background};
 use crate::error::{Error, FAILED};
 use crate::escape::printable;
@@ -31,6 +32,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Status(args) => status(&args),
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),
+        Command::CheckConfig(args) => check_config(&args),
         Command::Numa(args) => print(&numa::run(&args)?),
         Command::Simulate(args) => print(&simulate::run(&args)?),
     }
@@ -57,6 +59,24 @@ fn serve(args: &DaemonArgs) -> Result<(), Error> {
         background::say_failed(error);
     }
     outcome
+}
+
+fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
+    if let Some(path) = &args.file {
+        Config::of_file(path)?;
+        return print(&format!("{}: well\n", printable(&path.display().to_string())));
+    }
+    let named = Sources::named_by_environment();
+    let sources = Sources::usual(args.system, named.as_deref());
+    sources.load()?;
+    Config::of_environment()?;
+    let files = sources.files()?;
+    let line =
+        |path: &std::path::PathBuf| format!("{}: well\n", printable(&path.display().to_string()));
+    print(&match files.is_empty() {
+        true => "no configuration file is there: all is as built in\n".to_owned(),
+        false => files.iter().map(line).collect(),
+    })
 }
 
 fn status(args: &StatusArgs) -> Result<(), Error> {

@@ -8,10 +8,11 @@ use arena::message::Narrow;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use policies::{DEFAULT_POLICY, Value};
+use policies::Value;
 
 use crate::api::MAX_WAITING;
-use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
+use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, TRACE_SIZE, Threads};
+use crate::config::{Config, Sources};
 use crate::error::{Error, RUNNING};
 use crate::fence::Fences;
 use crate::guarded::Guarded;
@@ -56,15 +57,15 @@ pub struct Options {
     /// How many programs may run at once.
     pub level: Option<Level>,
     /// In which order the hardware threads of a core are filled.
-    pub smt: Threads,
+    pub smt: Option<Threads>,
     /// The processors that it manages; `None`: all that it may use.
     pub cpus: Option<CpuSet>,
-    /// How long it stays without programs; `None`: for ever.
-    pub idle_exit: Option<Duration>,
+    /// How long it stays without programs.
+    pub idle_exit: Option<IdleExit>,
     /// Where its trace goes.
     pub trace: Option<PathBuf>,
     /// How many bytes each of its two files takes at most.
-    pub trace_size: u64,
+    pub trace_size: Option<u64>,
     /// It serves all programs, and not only its starter: what it inherited of that is not its own
     /// (`fresh`).
     pub widen: bool,
@@ -81,7 +82,9 @@ pub struct Options {
     /// The control group below which programs that do not obey are fenced in.
     pub fence: Option<PathBuf>,
     /// What happens to processors on which others run.
-    pub strangers: Strangers,
+    pub strangers: Option<Strangers>,
+    /// The configuration file in place of the usual ones.
+    pub config: Option<PathBuf>,
 }
 
 impl Options {
@@ -90,11 +93,9 @@ impl Options {
     /// # Errors
     /// When there is no current directory for a relative path.
     pub fn of(args: &DaemonArgs, socket: &Path) -> Result<Self, Error> {
-        let idle_exit = match args.idle_exit {
-            Some(IdleExit::Never) => None,
-            Some(IdleExit::After(time)) => Some(time),
-            None => args.background.then_some(BACKGROUND_IDLE),
-        };
+        let of_background = args.background.then_some(IdleExit::After(BACKGROUND_IDLE));
+        let idle_exit = args.idle_exit.or(of_background);
+        let config = args.config.clone().or_else(Sources::named_by_environment);
         Ok(Self {
             socket: absolute(socket)?,
             policy: args.policy.clone(),
@@ -114,6 +115,10 @@ impl Options {
             domain: args.domain,
             fence: args.fence.as_deref().map(absolute).transpose()?,
             strangers: args.strangers,
+            config: match config.as_deref() {
+                Some(path) if path != Path::new("none") => Some(absolute(path)?),
+                other => other.map(Path::to_owned),
+            },
         })
     }
 }
@@ -177,8 +182,29 @@ fn named_policy(options: &Options, is_left: bool) -> Result<Option<Guarded>, Err
 /// [`serve`], after one that was told to begin anew (`is_left`), or not.
 fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result<Ended, Error> {
     let named = named_policy(options, is_left)?;
+    let files = Sources::usual(options.system, options.config.as_deref()).load()?;
+    // What concerns this start alone: a killed manager's settings do not come before it.
+    let environment = Config::of_environment()?;
+    let named = match (named, &environment.policy) {
+        (None, Some(policy)) => {
+            Some(Guarded::make(|| limits::policy(policy)).map_err(Error::Usage)?)
+        }
+        (named, _) => named,
+    };
+    let (of_files, both) = (files.clone(), files.then(environment.clone()));
+    let cpus = options.cpus.clone().or_else(|| both.cpus.clone().flatten());
+    let is_named = |path: &PathBuf| !path.as_os_str().is_empty();
+    let fence = options.fence.clone().or_else(|| both.fence.clone().filter(is_named));
+    let trace = options.trace.clone().or_else(|| both.trace.clone().filter(is_named));
+    let trace_size = options.trace_size.or(both.trace_size).unwrap_or(TRACE_SIZE);
+    let smt = options.smt.or(both.smt).unwrap_or(Threads::Spread);
+    let strangers = options.strangers.or(both.strangers).unwrap_or(Strangers::Leave);
+    let idle_exit = match options.idle_exit.or(both.idle_exit) {
+        Some(IdleExit::After(time)) => Some(time),
+        Some(IdleExit::Never) | None => None,
+    };
     let mut kept = if options.widen { fresh::begin() } else { Vec::new() };
-    let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
+    let (machine, cpus) = machine::managed(cpus.as_ref())?;
     let narrow = if options.widen { machine::narrowed(&cpus, options.starter) } else { None };
     if let Some(Narrow { processors, of, why, .. }) = &narrow {
         tracing::warn!(
@@ -195,10 +221,10 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     let left = masks::put_back(&options.socket, &Linux);
     let inherited = settings::left_at(&options.socket);
     // As above: no other manager on this socket has fences now.
-    let fences = options.fence.as_deref().map(Fences::below).transpose()?;
-    let trace = match &options.trace {
+    let fences = fence.as_deref().map(Fences::below).transpose()?;
+    let trace = match &trace {
         Some(path) => {
-            Some(Trace::create(path, options.trace_size, options.continues).map_err(|source| {
+            Some(Trace::create(path, trace_size, options.continues).map_err(|source| {
                 Error::Io { what: "cannot write the trace", path: path.clone(), source }
             })?)
         }
@@ -210,17 +236,22 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     }
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let left_to = inherited.as_ref();
-    let quantum =
-        options.quantum.map(nanos).or_else(|| left_to?.quantum()).unwrap_or(nanos(QUANTUM));
-    let grace =
-        options.grace.or_else(|| left_to?.grace().map(Duration::from_nanos)).unwrap_or(GRACE);
-    let level = options.level.map_or_else(|| left_to.and_then(|left| left.level), Level::number);
-    let usual = || Guarded::make(|| limits::policy(DEFAULT_POLICY)).map_err(Error::Usage);
+    let quantum = options.quantum.or(environment.quantum).map(nanos).or_else(|| left_to?.quantum());
+    let quantum = quantum.unwrap_or_else(|| nanos(of_files.quantum.unwrap_or(QUANTUM)));
+    let grace = options.grace.or(environment.grace);
+    let grace = grace.or_else(|| left_to?.grace().map(Duration::from_nanos));
+    let grace = grace.or(of_files.grace).unwrap_or(GRACE);
+    let level = match (options.level.or(environment.mpl), left_to) {
+        (Some(level), _) => level.number(),
+        (None, Some(left)) => left.level,
+        (None, None) => of_files.mpl.and_then(Level::number),
+    };
+    let usual = || of_files.make_policy().map_err(Error::Usage);
     let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;
     let socket = instance.socket().to_owned();
     tracing::info!(socket = %socket.display(), policy = policy.name(), quantum, ?grace, ?level, %cpus, "the manager begins");
     let mut ledger = Ledger::new(machine, quantum, policy);
-    ledger.set_smt(options.smt.smt());
+    ledger.set_smt(smt.smt());
     ledger.set_maker(|name| limits::policy(name).ok());
     let mut server = Server::new(Setup {
         instance,
@@ -229,14 +260,14 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
         ledger,
         cpus,
         trace,
-        idle_exit: options.idle_exit,
+        idle_exit,
         grace,
         kernel: Box::new(Linux),
         level,
         public: options.system,
         domain: options.domain,
         fences,
-        heeds_strangers: options.strangers == Strangers::Leave,
+        heeds_strangers: strangers == Strangers::Leave,
         narrow,
         kept,
     })?;

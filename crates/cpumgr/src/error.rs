@@ -10,6 +10,7 @@ use platform::SysError;
 
 use crate::instance::InstanceError;
 use crate::machine::MachineError;
+use crate::mistake::ConfigError;
 
 /// Something failed that has no code of its own.
 pub const FAILED: u8 = 1;
@@ -65,6 +66,9 @@ pub enum Error {
     /// There is nothing to manage.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
@@ -110,7 +114,7 @@ impl Error {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::Config(_) => USAGE,
             Self::NoManager { .. } | Self::NoPlace { .. } => NO_MANAGER,
             Self::Connect { source } => match source {
                 ConnectError::Unreachable { source, .. } if is_absent(*source) => NO_MANAGER,

@@ -123,6 +123,7 @@ impl Ledger {
         self.entries.push(Entry {
             id: app,
             user: 0,
+            arrival: None,
             program: None,
             request,
             max,
@@ -351,6 +352,9 @@ impl Ledger {
     fn redecide(&mut self, now: Nanos, cause: Cause) -> Vec<AppId> {
         self.account(now);
         self.make_available();
+        for entry in self.entries.iter_mut().filter(|entry| entry.arrival.is_none()) {
+            entry.arrival = Some(now);
+        }
         let mut views = std::mem::take(&mut self.views);
         views.clear();
         views.extend(self.awake().map(Entry::view));

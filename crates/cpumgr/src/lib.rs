@@ -5,14 +5,14 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`: parts.
-//! 2. `keeper`, `limits`, `own_file`, `reactor`, `trust`: files, waits, and what is trusted.
+//! 2. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
 //! 3. `kernel`, `threads`: other processes' threads.
 //! 4. `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: the surroundings.
 //! 5. `api`: the door for clients.
 //! 6. `error`, `ledger`, `settings`, `trace`: faults, decisions, and what is written down.
 //! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
 //! 8. `simulate`: the simulator.
-//! 9. `cli`: the command line. `numa`: where the pages of a process are.
+//! 9. `cli`, `config`: command line and configuration. `numa`: where the pages of a process are.
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `socket`: what a command shows, and which manager it asks.
 //! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
@@ -31,6 +31,7 @@ mod api;
 pub mod bucket;
 pub mod cli;
 pub mod command;
+pub mod config;
 pub mod daemon;
 pub mod duration;
 mod elf;
@@ -49,6 +50,7 @@ pub mod limits;
 mod log;
 pub mod machine;
 mod masks;
+mod mistake;
 pub mod numa;
 mod output;
 mod own_file;

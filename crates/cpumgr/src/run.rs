@@ -15,7 +15,8 @@ use arena::message::{Control, FromManager, Narrow, ToManager};
 use platform::process;
 
 use crate::administration;
-use crate::cli::{Preload, RunArgs, Strangers, TRACE_SIZE, Threads};
+use crate::cli::{IdleExit, Preload, RunArgs};
+use crate::config::Sources;
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::instance::{Holder, InstanceError};
@@ -241,12 +242,12 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         policy: policy.map(str::to_owned),
         quantum: None,
         grace: None,
-        smt: Threads::Spread,
+        smt: None,
         cpus: None,
-        idle_exit: Some(BACKGROUND_IDLE),
+        idle_exit: Some(IdleExit::After(BACKGROUND_IDLE)),
         level: None,
         trace: None,
-        trace_size: TRACE_SIZE,
+        trace_size: None,
         // `taskset ... cpumgr run` restricts the program, not the manager that all programs find
         // afterwards.
         widen: true,
@@ -256,7 +257,8 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         system: false,
         domain: false,
         fence: None,
-        strangers: Strangers::Leave,
+        strangers: None,
+        config: Sources::named_by_environment(),
     };
     match background::start_apart(&options) {
         // The one before is about to end, or one was started by hand: the next round finds out.

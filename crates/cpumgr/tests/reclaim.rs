@@ -203,7 +203,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let before = manager.status().status;
     let long = format!("{}=1", "k".repeat(40_000));
     for (words, code, hint) in [
-        (&["policy", "fair"][..], 2, "there are: "),
+        (&["policy", "just"][..], 2, "there are: "),
         (&["policy", "cluster", "colour=3"], 6, "colour"),
         (&["policy", "colour=red"], 6, "colour"),
         (&["policy", "equip", "dss"], 2, "second policy"),

@@ -143,9 +143,9 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
 
     fs::write(&file, good.replacen("repetitions = 3", "repetitions = 1000", 1)).unwrap();
     for (arguments, has) in [
-        (&["--policy", "fair"][..], "dss-ts"),
+        (&["--policy", "just"][..], "dss-ts"),
         (&["--policy", "all", "--svg", "x"], "one policy"),
-        (&["--policy", "all", "--policy", "fair", "--svg", "x"], "one policy"),
+        (&["--policy", "all", "--policy", "just", "--svg", "x"], "one policy"),
         (&["--copies", "100000000"], "--copies"),
         // It is within the option's range, and more than the simulator runs.
         (&["--copies", "1024"], "--copies 1024: jobs[0].copies: "),

@@ -75,6 +75,16 @@ pub fn grant_for(wanted: usize) -> usize {
     local().grant(wanted)
 }
 
+/// Asks for all processors again that the program's masters want, where its idle workers took the
+/// request down: for a runtime that knows of parallel work which the engine does not see, since it
+/// runs in one thread for want of processors. Without a manager nothing happens. Cost: a load,
+/// while nothing was taken down.
+pub fn ask_again() {
+    if let Some(managed) = source::managed_already() {
+        managed.asks_again();
+    }
+}
+
 /// Says which region the calling thread forks next, by a number that is the same whenever it forks
 /// the same one (the address of its code): so the program's outer loop is found. To be called
 /// before [`grant_for`]. Cost: a store.

@@ -92,9 +92,10 @@ pub use crate::{
 };
 
 pub use crate::facade::{
-    absences, between_pieces, configure, grant_epoch, grant_for, granted, identify_region,
-    is_managed, is_to_follow, iteration, largest_team, moment, processors, renew_threads, reserve,
-    set_lone_sizer, set_team_sizer, spin_limit, team_limit, wait, wait_looking,
+    absences, ask_again, between_pieces, configure, grant_epoch, grant_for, granted,
+    identify_region, is_managed, is_to_follow, iteration, largest_team, moment, processors,
+    renew_threads, reserve, set_lone_sizer, set_team_sizer, spin_limit, team_limit, wait,
+    wait_looking,
 };
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
 pub use crate::manager::Managed;

@@ -174,6 +174,13 @@ impl Managed {
         self.analyze(|analyzer| analyzer.forks(region, monotonic_ns))
     }
 
+    /// All that the masters want is asked for again, if it is not.
+    pub(crate) fn asks_again(&self) {
+        if self.client().is_alive() && self.wishes.are_down() {
+            self.wishes.rise(&self.desk, 0);
+        }
+    }
+
     /// The outermost region has `size` threads, more than one.
     #[inline]
     pub(crate) fn forked(&self, size: u32) {

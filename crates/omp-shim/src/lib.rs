@@ -19,7 +19,8 @@
 //! 11. `query`: what programs ask and set, and what is shown.
 //! 12. `migration`: pages follow the program's threads.
 //! 13. `region`: fork and join; leagues.
-//! 14. `abi`: the entry points.
+//! 14. `pools`: pools of threads of other libraries.
+//! 15. `abi`: the entry points.
 
 // Loom's models compile the files of the protocols themselves: `tests/loom_*.rs`.
 #![cfg(not(loom))]
@@ -34,6 +35,7 @@ mod frame;
 mod lock;
 mod memory;
 mod migration;
+mod pools;
 mod process;
 mod query;
 mod region;

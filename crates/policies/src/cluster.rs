@@ -69,6 +69,10 @@ impl Policy for Cluster {
         Self::NAME
     }
 
+    fn is_timeless(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         let allocations = if snapshot.is_crowded() && snapshot.master_always {
             crowd::one_each(snapshot, 0..snapshot.apps.len())

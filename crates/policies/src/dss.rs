@@ -2,11 +2,13 @@
 //! for each application.
 //!
 //! # Rule
-//! When all requests fit, each application has its request. Otherwise each has 1, then, in order of
-//! arrival, up to its minimum. What remains is shared in proportion to weight x request. No
-//! application gets more than it wants; the surplus is shared again. Whole numbers come from the
-//! largest remainder, ties are broken by arrival. Every processor that some application can use is
-//! used.
+//! When all requests fit, each application has its request. Otherwise the processors are shared in
+//! proportion to weight x request, with at least 1 for each and, as long as processors last, its
+//! minimum, in order of arrival. These floors are inside the proportion: they count for what an
+//! application has, and are not given out before. No application gets more than it wants; what it
+//! leaves is shared in the same proportion. Whole numbers come from Webster's divisor method, ties
+//! are broken by arrival, so that nothing is lost by an application because another one leaves.
+//! Every processor that some application can use is used.
 //!
 //! # Decisions
 //! - The proportion counts the whole request, also the part above the application's maximum, as the
@@ -75,29 +77,31 @@ fn fits(apps: &[AppView], processors: u32) -> bool {
 
 /// The same for any applications, in order of arrival, that have these processors for themselves.
 pub(crate) fn divide(apps: &[AppView], processors: u32) -> Vec<u32> {
+    divide_by(apps, processors, |app| app.request)
+}
+
+/// The same in proportion to weight x `size`.
+pub(crate) fn divide_by(
+    apps: &[AppView],
+    processors: u32,
+    size: impl Fn(&AppView) -> u32,
+) -> Vec<u32> {
     debug_assert!(apps.len() as u64 <= u64::from(processors));
     // When all fits the order of steps does not matter, but minima and proportions must not be
     // asked.
     if fits(apps, processors) {
         return apps.iter().map(AppView::wants).collect();
     }
-    let mut parts = vec![1; apps.len()];
     let mut rest = u64::from(processors) - apps.len() as u64;
-    for (part, app) in parts.iter_mut().zip(apps) {
+    let claim = |app: &AppView| {
         let more = u64::from(app.floor() - 1).min(rest);
         rest -= more;
-        *part += u32::try_from(more).expect("it is at most the floor, a u32");
-    }
-    let claims: Vec<_> = parts
-        .iter()
-        .zip(apps)
-        .map(|(part, app)| Claim {
-            key: share::key(app.weight, app.request),
-            room: app.wants() - part,
-        })
-        .collect();
-    for (part, more) in parts.iter_mut().zip(share::divide(rest, &claims)) {
-        *part += more;
-    }
-    parts
+        Claim {
+            key: share::key(app.weight, size(app)),
+            floor: 1 + u32::try_from(more).expect("it is at most the floor, a u32"),
+            room: app.wants(),
+        }
+    };
+    let claims: Vec<Claim> = apps.iter().map(claim).collect();
+    share::divide(processors.into(), &claims)
 }

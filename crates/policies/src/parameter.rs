@@ -238,8 +238,9 @@ pub fn apply(policy: &mut dyn Policy, settings: &Settings) -> Result<(), Paramet
     Ok(())
 }
 
-/// A type that a parameter can have.
-pub(crate) trait Kind: Copy + PartialOrd {
+/// A type that a parameter can have. For the macro [`parameters!`](crate::parameters).
+#[doc(hidden)]
+pub trait Kind: Copy + PartialOrd {
     fn value(self) -> Value;
     fn from_value(value: &Value) -> Option<Self>;
 }
@@ -290,7 +291,8 @@ impl Kind for Nanos {
 }
 
 /// The value as this type, if it is in the range.
-pub(crate) fn within<T: Kind>(
+#[doc(hidden)]
+pub fn within<T: Kind>(
     key: &'static str,
     value: &Value,
     lowest: T,
@@ -305,8 +307,30 @@ pub(crate) fn within<T: Kind>(
     })
 }
 
+#[doc(hidden)]
+pub use serde as format;
+
 /// Defines the struct of a policy's parameters: one line each of key, field, type, default and
 /// range.
+///
+/// The struct has `Default`, `list`, `set` and `check`, and is written and read as
+/// [`Settings`](crate::parameter::Settings). A type is `bool`, `u32`, `f64` or
+/// [`Nanos`](crate::Nanos).
+///
+/// ```
+/// policies::parameters! {
+///     /// Parameters of a policy of one's own.
+///     pub struct MineParameters {
+///         /// Processors kept apart, in per cent.
+///         "percent" percent: u32 = 25, 0 => 90;
+///     }
+/// }
+/// let mut mine = MineParameters::default();
+/// let error = mine.set("percent", &policies::Value::Whole(91)).expect_err("it is too much");
+/// assert_eq!(error.to_string(), "percent cannot be 91; it is a whole number from 0 to 90");
+/// assert_eq!(mine.percent, 25);
+/// ```
+#[macro_export]
 macro_rules! parameters {
     (
         $(#[$outer:meta])*
@@ -315,8 +339,7 @@ macro_rules! parameters {
         }
     ) => {
         $(#[$outer])*
-        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(into = "crate::parameter::Settings", try_from = "crate::parameter::Settings")]
+        #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
             $( $(#[doc = $doc])+ pub $field: $type, )+
         }
@@ -330,9 +353,9 @@ macro_rules! parameters {
         impl $name {
             /// Each parameter with its value, range and description.
             #[must_use]
-            pub fn list(&self) -> Vec<crate::parameter::Parameter> {
-                use crate::parameter::Kind;
-                vec![$( crate::parameter::Parameter {
+            pub fn list(&self) -> Vec<$crate::parameter::Parameter> {
+                use $crate::parameter::Kind;
+                vec![$( $crate::parameter::Parameter {
                     key: $key,
                     value: self.$field.value(),
                     default: <$type as Kind>::value($default),
@@ -349,11 +372,11 @@ macro_rules! parameters {
             pub fn set(
                 &mut self,
                 key: &str,
-                value: &crate::parameter::Value,
-            ) -> Result<(), crate::parameter::ParameterError> {
+                value: &$crate::parameter::Value,
+            ) -> Result<(), $crate::parameter::ParameterError> {
                 match key {
-                    $( $key => self.$field = crate::parameter::within::<$type>($key, value, $lowest, $highest)?, )+
-                    _ => return Err(crate::parameter::ParameterError::unknown(key, &self.list())),
+                    $( $key => self.$field = $crate::parameter::within::<$type>($key, value, $lowest, $highest)?, )+
+                    _ => return Err($crate::parameter::ParameterError::unknown(key, &self.list())),
                 }
                 Ok(())
             }
@@ -362,22 +385,42 @@ macro_rules! parameters {
             ///
             /// # Errors
             /// The first one that is not.
-            pub fn check(&self) -> Result<(), crate::parameter::ParameterError> {
+            pub fn check(&self) -> Result<(), $crate::parameter::ParameterError> {
                 let mut copy = self.clone();
                 self.list().iter().try_for_each(|parameter| copy.set(parameter.key, &parameter.value))
             }
         }
 
-        impl From<$name> for crate::parameter::Settings {
+        impl $crate::parameter::format::Serialize for $name {
+            fn serialize<S: $crate::parameter::format::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                let settings = $crate::parameter::Settings::from(self.clone());
+                $crate::parameter::format::Serialize::serialize(&settings, serializer)
+            }
+        }
+
+        impl<'de> $crate::parameter::format::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::parameter::format::Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Self, D::Error> {
+                let settings: $crate::parameter::Settings =
+                    $crate::parameter::format::Deserialize::deserialize(deserializer)?;
+                Self::try_from(settings).map_err($crate::parameter::format::de::Error::custom)
+            }
+        }
+
+        impl From<$name> for $crate::parameter::Settings {
             fn from(parameters: $name) -> Self {
                 parameters.list().into_iter().map(|parameter| (parameter.key.to_owned(), parameter.value)).collect()
             }
         }
 
-        impl TryFrom<crate::parameter::Settings> for $name {
-            type Error = crate::parameter::ParameterError;
+        impl TryFrom<$crate::parameter::Settings> for $name {
+            type Error = $crate::parameter::ParameterError;
 
-            fn try_from(settings: crate::parameter::Settings) -> Result<Self, Self::Error> {
+            fn try_from(settings: $crate::parameter::Settings) -> Result<Self, Self::Error> {
                 let mut parameters = Self::default();
                 settings.iter().try_for_each(|(key, value)| parameters.set(key, value))?;
                 Ok(parameters)
@@ -385,23 +428,24 @@ macro_rules! parameters {
         }
     };
 }
-pub(crate) use parameters;
+pub use parameters;
 
-/// The methods of [`Policy`] about parameters, for a policy that keeps them in a field
+/// The methods of [`Policy`](crate::Policy) about parameters, for a policy that keeps them in a field
 /// `parameters`.
+#[macro_export]
 macro_rules! configurable {
     () => {
-        fn parameters(&self) -> Vec<crate::parameter::Parameter> {
+        fn parameters(&self) -> Vec<$crate::parameter::Parameter> {
             self.parameters.list()
         }
 
         fn configure(
             &mut self,
             key: &str,
-            value: &crate::parameter::Value,
-        ) -> Result<(), crate::parameter::ParameterError> {
+            value: &$crate::parameter::Value,
+        ) -> Result<(), $crate::parameter::ParameterError> {
             self.parameters.set(key, value)
         }
     };
 }
-pub(crate) use configurable;
+pub use configurable;

@@ -8,11 +8,15 @@
 //! others swing. When processors become free, a step more is tried.
 //!
 //! # Decisions
+//! - The papers' step is the same for each allocation. Here one upwards is as large as `growth`
+//!   times the allocation, if that is more: from 4 to 64 processors in 4 reports and not in 30. A
+//!   step that was too large is taken back, to the last allocation that was good.
 //! - Efficiency is speedup / processors; equal to the minimum is good. That the speedup on the base
 //!   is the base unless it was measured on one processor, is the reporter's business.
-//! - A report counts once, when it was made on the present allocation, after it was given, and
-//!   while the application asks for at least that many. Speedups that are no positive number are no
-//!   reports.
+//! - A report counts once, when it was made on the present allocation and after it was given. That
+//!   the application asks for less by then does not matter: a program tells of a parallel part when
+//!   that has ended, and its request has fallen for the serial part. So it is judged by the largest
+//!   request that it made. Speedups that are no positive number are no reports.
 //! - Processors of an application whose request dipped stay reserved for it: no other application
 //!   gets them, so that it has them back at once.
 //! - What is free goes to applications that have less than their base, in order of arrival; then to
@@ -27,10 +31,12 @@
 //! - Minima and weights play no part.
 //!
 //! # Level
-//! [`Policy::admission`] admits up to `level` applications. Beyond that it admits one at a time,
+//! [`Policy::admission`] admits up to `level` applications; unless that is set, as many as have
+//! their base together, P / base. Beyond that it admits one at a time,
 //! while all that run have found their allocation and a base is free, up to `max-level`; the level
 //! falls again when an application that was efficient found nothing free, and to `level` when that
-//! is changed. An application that has waited for `max-wait` is admitted in any case. One that has
+//! is changed. An application that has waited for `max-wait` is admitted in any case. One that asks
+//! for no more than the base has nothing to search, and is waited for by none. One that has
 //! done nothing for [`SILENCE`] (it does not report, or has not registered) is taken as it is: it
 //! keeps no other application from idle processors.
 
@@ -62,17 +68,27 @@ parameters! {
         "base" base: u32 = 4, 1 => 1024;
         /// Processors by which an allocation grows or shrinks.
         "step" step: u32 = 2, 1 => 1024;
+        /// A step upwards is at least this part of the allocation.
+        "growth" growth: f64 = 1.0, 0.0 => 1.0;
         /// An allocation with less efficiency than this is too large.
         "min-efficiency" min_efficiency: f64 = 0.7, 0.0 => 1.0;
         /// An allocation grows only with at least this efficiency (and the minimum).
         "high-efficiency" high_efficiency: f64 = 0.0, 0.0 => 1.0;
-        /// This many applications are admitted in any case.
-        "level" level: u32 = 4, 1 => 65_536;
+        /// This many applications are admitted in any case; 0: processors / base.
+        "level" level: u32 = 0, 0 => 65_536;
         /// No more applications than this are admitted to idle processors (or `level`, if that is
         /// more).
         "max-level" max_level: u32 = 1024, 1 => 65_536;
         /// An application that has waited for this long is admitted in any case.
         "max-wait" max_wait: Nanos = 60_000_000_000, 0 => 86_400_000_000_000;
+    }
+}
+
+impl PdpaParameters {
+    /// By how much an allocation of this many grows.
+    fn step_from(&self, allocation: u32) -> u32 {
+        // At most the allocation itself: the cast is exact to within rounding down.
+        self.step.max((f64::from(allocation) * self.growth) as u32)
     }
 }
 
@@ -82,7 +98,7 @@ struct Search {
     state: PdpaState,
     /// What it has while it asks for at least this much and the machine is not short.
     target: u32,
-    /// What it had by the last decision.
+    /// What it had by the last decision in which it asked for as much as its target.
     served: u32,
     /// Since when `served` is what it is, and `target`.
     since: Nanos,
@@ -125,8 +141,22 @@ impl Search {
             report.processors == self.target && self.served == self.target && self.target > 0;
         let fresh = report.at > self.since && self.reported.is_none_or(|last| report.at > last);
         let sound = report.speedup.is_finite() && report.speedup > 0.0;
-        (on_this && fresh && sound && app.wants() >= self.target)
-            .then_some((report.speedup, report.at))
+        (on_this && fresh && sound).then_some((report.speedup, report.at))
+    }
+
+    /// By how much it grows.
+    fn step(&self, parameters: &PdpaParameters) -> u32 {
+        parameters.step_from(self.target)
+    }
+
+    /// The most that it has use for, also while its request dips.
+    fn most(&self, app: &AppView) -> u32 {
+        self.peak.min(app.max).max(1)
+    }
+
+    /// It looks for no other allocation: its request is no more than an application begins with.
+    fn has_nothing_to_search(&self, app: &AppView, parameters: &PdpaParameters) -> bool {
+        self.state == PdpaState::NoReference && self.most(app) <= parameters.base
     }
 
     /// Follows a report. True when it wishes for a step more.
@@ -143,7 +173,7 @@ impl Search {
             efficient,
             may_grow: efficient && self.efficiency >= parameters.high_efficiency,
             grew: speedup > self.good_speedup,
-            below_request: self.target < app.wants(),
+            below_request: self.target < self.most(app),
             on_one: self.target == 1,
         };
         let (state, step) = react(self.state, verdict);
@@ -160,7 +190,10 @@ impl Search {
     fn bound(&self, app: &AppView, parameters: &PdpaParameters) -> u32 {
         match self.state {
             PdpaState::NoReference => parameters.base.min(app.wants()),
-            PdpaState::Testing => self.good.saturating_add(parameters.step).min(app.wants()),
+            PdpaState::Testing => {
+                let step = parameters.step_from(self.good);
+                self.good.saturating_add(step).min(app.wants())
+            }
             PdpaState::Increasing | PdpaState::Decreasing | PdpaState::Stable => self.target,
         }
         .max(self.target)
@@ -173,7 +206,7 @@ pub struct Pdpa {
     parameters: PdpaParameters,
     searches: BTreeMap<AppId, Search>,
     processors: u32,
-    /// The multiprogramming level, and for which value of the parameter it was raised.
+    /// The multiprogramming level, and from which first level it was raised.
     level: u32,
     level_for: u32,
     /// Applications that run and have not been in a snapshot for a decision, and since when that is
@@ -278,8 +311,8 @@ impl Pdpa {
             testers.sort_by(|&i, &j| searches[j].efficiency.total_cmp(&searches[i].efficiency));
             for i in testers {
                 let search = &mut searches[i];
-                let more =
-                    free.min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
+                let step = search.step(&self.parameters);
+                let more = free.min(step).min(snapshot.apps[i].wants() - search.target);
                 if more > 0 {
                     (search.state, search.good) = (PdpaState::Testing, search.target);
                     search.target += more;
@@ -310,8 +343,9 @@ impl Pdpa {
         let mut in_vain = false;
         for i in up {
             let search = &mut searches[i];
+            let most = search.most(&snapshot.apps[i]);
             let more =
-                (*free).min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
+                (*free).min(search.step(&self.parameters)).min(most.saturating_sub(search.target));
             *free -= more;
             search.target += more;
             if more == 0 {
@@ -321,19 +355,28 @@ impl Pdpa {
         }
         let level = self.level();
         if in_vain {
-            self.level = self.parameters.level.max(level - 1);
+            self.level = self.first_level().max(level - 1);
+        }
+    }
+
+    /// The level at first.
+    fn first_level(&self) -> u32 {
+        match self.parameters.level {
+            0 => (self.processors / self.parameters.base).max(1),
+            level => level,
         }
     }
 
     /// The most applications that idle processors bring.
     fn most(&self) -> u32 {
-        self.parameters.max_level.max(self.parameters.level)
+        self.parameters.max_level.max(self.first_level())
     }
 
     /// The level now, within what the parameters say now; at least 1.
     fn level(&mut self) -> u32 {
-        if self.level_for != self.parameters.level {
-            (self.level, self.level_for) = (self.parameters.level, self.parameters.level);
+        let first = self.first_level();
+        if self.level_for != first {
+            (self.level, self.level_for) = (first, first);
         }
         self.level = self.level.min(self.most());
         self.level
@@ -347,7 +390,9 @@ impl Pdpa {
         for app in snapshot.apps {
             let since = match self.searches.get(&app.id) {
                 Some(search) if search.state == PdpaState::Stable => continue,
+                Some(search) if search.has_nothing_to_search(app, &self.parameters) => continue,
                 Some(search) => search.moved.max(search.reported.unwrap_or(0)),
+                None if app.wants() == 1 => continue,
                 None => {
                     let since = self.unregistered.get(&app.id).copied().unwrap_or(snapshot.now);
                     unregistered.insert(app.id, since);
@@ -367,7 +412,7 @@ impl Pdpa {
         }
         let pairs = searches.iter().zip(snapshot.apps);
         let claims: Vec<Claim> = pairs
-            .map(|(search, app)| Claim { key: 1, room: search.target.min(app.wants()) })
+            .map(|(search, app)| Claim { key: 1, floor: 0, room: search.target.min(app.wants()) })
             .collect();
         // When they fit these are the rooms; otherwise the largest are cut to one level.
         let parts = share::divide(snapshot.processors.into(), &claims);
@@ -401,12 +446,15 @@ impl Policy for Pdpa {
         }
         self.hand_out(snapshot, &mut searches, &up, &back);
         let allocations = self.allocations(snapshot, &searches);
-        for ((search, allocation), before) in searches.iter_mut().zip(&allocations).zip(before) {
+        let pairs = searches.iter_mut().zip(snapshot.apps);
+        for (((search, app), allocation), before) in pairs.zip(&allocations).zip(before) {
             if search.target != before {
                 search.moved = snapshot.now;
             }
+            // A request that dips says nothing about the allocation, which is kept for it.
+            let dips = !allocation.shared && app.wants() < search.target;
             let served = if allocation.shared { 0 } else { allocation.processors };
-            if served != search.served {
+            if served != search.served && !dips {
                 (search.served, search.since) = (served, snapshot.now);
             }
         }
@@ -477,6 +525,7 @@ impl Policy for Pdpa {
             let search = self.searches.get(&app.id);
             reserved += u64::from(search.map_or(base(app.wants()), |search| search.target));
         }
+        self.processors = snapshot.processors;
         let mut settled_at = self.settled_at(snapshot);
         let (mut level, most) = (self.level(), self.most());
         let mut admit = 0;
@@ -494,7 +543,9 @@ impl Policy for Pdpa {
             }
             // The next one waits until this one has found its allocation, unless the level allows
             // it.
-            settled_at = snapshot.now.saturating_add(SILENCE);
+            if waiting.request > self.parameters.base {
+                settled_at = snapshot.now.saturating_add(SILENCE);
+            }
             reserved += u64::from(base(waiting.request));
             admit += 1;
         }

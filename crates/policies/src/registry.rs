@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 use crate::dss::Dss;
 use crate::dss_ts::DssTs;
 use crate::equip::Equip;
+use crate::fair::Fair;
 use crate::gang::Gang;
 use crate::none::NoPolicy;
 use crate::pdpa::Pdpa;
@@ -73,6 +74,7 @@ impl Registry {
         let mut registry = Self { offered, entries: BTreeMap::new() };
         for (description, constructor) in [
             (Equip::DESCRIPTION, (|| Box::new(Equip::new())) as fn() -> Box<dyn Policy>),
+            (Fair::DESCRIPTION, || Box::new(Fair::new())),
             (Dss::DESCRIPTION, || Box::new(Dss::new())),
             (DssTs::DESCRIPTION, || Box::new(DssTs::new())),
             (Cluster::DESCRIPTION, || Box::new(Cluster::new())),
@@ -221,8 +223,8 @@ mod tests {
     fn builtin_policies_are_listed() {
         let registry = Registry::with_builtin();
         let usual = [
-            "batch", "cluster", "dss", "dss-ts", "equip", "gang", "rr", "ssw-dss", "sw-dss",
-            "vtq-dss",
+            "batch", "cluster", "dss", "dss-ts", "equip", "fair", "gang", "rr", "ssw-dss",
+            "sw-dss", "vtq-dss",
         ];
         assert_eq!(registry.names(), usual);
         assert!(registry.names().contains(&DEFAULT_POLICY));

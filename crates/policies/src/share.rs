@@ -1,10 +1,19 @@
-//! Exact proportional division of whole processors among claims with a cap.
+//! Exact proportional division of whole processors among claims with a floor and a cap.
+//!
+//! ```
+//! use policies::share::{Claim, divide};
+//!
+//! // 10 by 1 : 3, and the second has room for 6 only.
+//! let claim = |key, room| Claim { key, floor: 1, room };
+//! assert_eq!(divide(10, &[claim(1, 10), claim(3, 6)]), [4, 6]);
+//! ```
 //!
 //! # Why integers
 //! Weights are floating-point numbers. They are rounded to multiples of 1 / 2^20 once; all that
 //! follows is exact, so that ties are ties on every machine and the sum is never off by one.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 use crate::snapshot::{MAX_WEIGHT, MIN_WEIGHT};
 
@@ -12,19 +21,22 @@ use crate::snapshot::{MAX_WEIGHT, MIN_WEIGHT};
 /// %.
 const ONE: f64 = (1 << FIXED_BITS) as f64;
 /// Binary places of a weight in fixed point.
-pub(crate) const FIXED_BITS: u32 = 20;
+pub const FIXED_BITS: u32 = 20;
 
 /// The claim of one participant in a division.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Claim {
-    /// In proportion to this; not 0 where `room` is not 0.
-    pub(crate) key: u128,
+pub struct Claim {
+    /// In proportion to this: below 2^64, and not 0 where `room` is not 0. See [`key`].
+    pub key: u128,
+    /// At least this many; no more than `room`.
+    pub floor: u32,
     /// At most this many.
-    pub(crate) room: u32,
+    pub room: u32,
 }
 
 /// The proportion of an application of this weight and request: their product in fixed point.
-pub(crate) fn key(weight: f64, request: u32) -> u128 {
+#[must_use]
+pub fn key(weight: f64, request: u32) -> u128 {
     // At most 1000 * 2^20 < 2^30 times a u32: 62 bits; sums and products below stay within 128
     // bits.
     fixed(weight) * u128::from(request.max(1))
@@ -35,54 +47,108 @@ pub(crate) fn key(weight: f64, request: u32) -> u128 {
 /// A weight out of range counts as the nearest one in range, one that is no number as 1: a policy
 /// answers every snapshot, and [`AppView::check`](crate::AppView::check) is there to refuse such a
 /// weight.
-pub(crate) fn fixed(weight: f64) -> u128 {
+#[must_use]
+pub fn fixed(weight: f64) -> u128 {
     let weight = if weight.is_nan() { 1.0 } else { weight.clamp(MIN_WEIGHT, MAX_WEIGHT) };
     (weight * ONE).round() as u128
 }
 
-/// Divides `amount` in proportion to the keys. No claim gets more than its room; what one cannot
-/// take goes to the others in the same proportion. Whole numbers come from the largest remainder,
-/// ties go to the earlier claim. The parts add up to the smaller of `amount` and the sum of the
-/// rooms. O(n log n).
-pub(crate) fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
-    let mut parts = vec![0; claims.len()];
-    let room: u64 = claims.iter().map(|c| u64::from(c.room)).sum();
-    let mut rest = u128::from(amount.min(room));
-
-    // Water level: the claim that is full first, by room per key, is filled first. All others then
-    // share what is left.
-    let mut open: Vec<usize> = (0..claims.len()).filter(|&i| claims[i].room > 0).collect();
-    open.sort_by(|&i, &j| {
-        let (a, b) = (claims[i], claims[j]);
-        (u128::from(a.room) * b.key).cmp(&(u128::from(b.room) * a.key))
-    });
-    let mut keys: u128 = open.iter().map(|&i| claims[i].key).sum();
-    let mut full = 0;
-    for &i in &open {
-        let Claim { key, room } = claims[i];
-        if u128::from(room) * keys > rest * key {
+/// Divides `amount` in proportion to the keys, within floors and rooms. The parts add up to
+/// `amount`, as far as the sums of floors and rooms allow that. O(n log n).
+///
+/// By Webster's divisor method: processors are given out one after the other, each to the claim
+/// with the largest key / (2 x part + 1) of those that have room, ties to the earlier claim. A
+/// floor lies inside the proportion: a claim that is below its floor by that order begins there,
+/// and gets the next one when its turn comes. What a claim leaves (because it is gone, or smaller)
+/// takes nothing from any other one, which quotas with largest remainders do not have.
+#[must_use]
+pub fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
+    let floor = |claim: &Claim| claim.floor.min(claim.room);
+    let rooms: u64 = claims.iter().map(|c| u64::from(c.room)).sum();
+    if rooms <= amount {
+        return claims.iter().map(|claim| claim.room).collect();
+    }
+    let floors: u64 = claims.iter().map(|c| u64::from(floor(c))).sum();
+    if amount <= floors {
+        return claims.iter().map(floor).collect();
+    }
+    // A scale on which whole numbers tell all thresholds apart well; a power of two changes none
+    // of the comparisons.
+    let largest = claims.iter().map(|claim| claim.key).max().unwrap_or(1).max(1);
+    let scale = largest.leading_zeros().saturating_sub(66);
+    let keys: Vec<u64> = claims
+        .iter()
+        .map(|claim| u64::try_from(claim.key.max(1) << scale).unwrap_or(u64::MAX))
+        .collect();
+    // All with a quotient of at least `threshold`, which must not be too many.
+    let part = |i: usize, threshold: u64| {
+        let by_key = (keys[i] / threshold).div_ceil(2);
+        let room = claims[i].room;
+        u32::try_from(by_key).unwrap_or(u32::MAX).clamp(floor(&claims[i]), room)
+    };
+    let sum =
+        |threshold: u64| -> u64 { (0..claims.len()).map(|i| u64::from(part(i, threshold))).sum() };
+    let (mut low, mut high) = (0, u64::MAX);
+    let near = claims.len() as u64 / 4 + 1;
+    // What all keys together would need: close to the threshold, unless floors and rooms matter.
+    let total: u128 = keys.iter().map(|key| u128::from(*key)).sum();
+    let mut guess = u64::try_from(total / (2 * u128::from(amount))).unwrap_or(u64::MAX / 2).max(1);
+    while high - low > 1 {
+        let given = sum(guess);
+        if given > amount {
+            low = guess;
+        } else {
+            high = guess;
+            if amount - given <= near {
+                break;
+            }
+        }
+        guess = match (low, high) {
+            (0, high) => (high / 2).max(1),
+            (low, u64::MAX) => low.saturating_mul(2),
+            (low, high) => low + (high - low) / 2,
+        };
+        if guess == low || guess == high {
             break;
         }
-        parts[i] = room;
-        rest -= u128::from(room);
-        keys -= key;
-        full += 1;
     }
-    let open = &mut open[full..];
-
-    // Exact parts are rest * key / keys, each below its room: rounding one of them up does not pass
-    // the room.
-    let mut left = rest;
-    for &i in open.iter() {
-        let part = rest * claims[i].key / keys;
-        left -= part;
-        parts[i] = u32::try_from(part).expect("it is below the room, a u32");
-    }
-    open.sort_by_key(|&i| (Reverse(rest * claims[i].key % keys), i));
-    for &i in open.iter().take(usize::try_from(left).expect("it is below the number of claims")) {
-        parts[i] += 1;
+    let mut parts: Vec<u32> = (0..claims.len()).map(|i| part(i, high)).collect();
+    let left = amount - parts.iter().map(|part| u64::from(*part)).sum::<u64>();
+    let turn = |i: usize, part: u32| Turn { key: keys[i], odd: 2 * u64::from(part) + 1, at: i };
+    let mut turns: BinaryHeap<Turn> = (0..claims.len())
+        .filter(|&i| parts[i] < claims[i].room)
+        .map(|i| turn(i, parts[i]))
+        .collect();
+    for _ in 0..left {
+        let Some(Turn { at, .. }) = turns.pop() else { break };
+        parts[at] += 1;
+        if parts[at] < claims[at].room {
+            turns.push(turn(at, parts[at]));
+        }
     }
     parts
+}
+
+/// A claim that may get the next one; the largest comes first.
+#[derive(PartialEq, Eq)]
+struct Turn {
+    key: u64,
+    odd: u64,
+    at: usize,
+}
+
+impl Ord for Turn {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (own, its) = (u128::from(self.key), u128::from(other.key));
+        let by_quotient = (own * u128::from(other.odd)).cmp(&(its * u128::from(self.odd)));
+        by_quotient.then(other.at.cmp(&self.at))
+    }
+}
+
+impl PartialOrd for Turn {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 #[cfg(test)]
@@ -91,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn claim((key, room): (u128, u32)) -> Claim {
-        Claim { key, room }
+        Claim { key, floor: 0, room }
     }
 
     #[test]
@@ -124,27 +190,38 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle is the real-valued water level, found by bisection.
+        /// The oracle gives out one processor after the other.
         #[test]
-        fn parts_lie_within_one_of_the_water_level_and_add_up(
+        fn parts_are_those_of_one_processor_after_the_other(
             amount in 0..3000_u64,
-            claims in prop::collection::vec((1..5000_u128, 0..200_u32), 0..40),
+            claims in prop::collection::vec((1..5000_u128, 0..200_u32, 0..4_u32), 0..40),
+            scale in 0..50_u32,
         ) {
-            let claims: Vec<_> = claims.into_iter().map(claim).collect();
+            let claims: Vec<_> = claims
+                .into_iter()
+                .map(|(key, room, floor)| Claim { key: key << scale, floor: floor.min(room), room })
+                .collect();
             let parts = divide(amount, &claims);
-            let room: u64 = claims.iter().map(|c| u64::from(c.room)).sum();
-            prop_assert_eq!(parts.iter().map(|&p| u64::from(p)).sum::<u64>(), amount.min(room));
-            let fill = |level: f64, c: &Claim| (level * c.key as f64).min(f64::from(c.room));
-            let (mut low, mut high) = (0.0, 200.0);
-            for _ in 0..100 {
-                let level = (low + high) / 2.0;
-                let sum: f64 = claims.iter().map(|c| fill(level, c)).sum();
-                if sum < amount.min(room) as f64 { low = level } else { high = level }
+            let mut slow: Vec<u32> = claims.iter().map(|claim| claim.floor).collect();
+            let floors: u64 = slow.iter().map(|part| u64::from(*part)).sum();
+            for _ in floors..amount {
+                let open = (0..claims.len()).filter(|&i| slow[i] < claims[i].room);
+                let quotient = |&i: &usize| (claims[i].key, u128::from(2 * slow[i] + 1));
+                let best = open.max_by(|i, j| {
+                    let ((a, b), (c, d)) = (quotient(i), quotient(j));
+                    (a * d).cmp(&(c * b)).then(j.cmp(i))
+                });
+                let Some(best) = best else { break };
+                slow[best] += 1;
             }
-            for (part, c) in parts.iter().zip(&claims) {
-                let exact = fill(high, c);
-                prop_assert!((f64::from(*part) - exact).abs() < 1.0 + 1e-6, "{part} against {exact}");
-                prop_assert!(*part <= c.room);
+            prop_assert_eq!(&parts, &slow);
+
+            // One that leaves takes nothing from any other.
+            if let Some((gone, rest)) = claims.split_first() {
+                let after = divide(amount.max(u64::from(gone.floor)), rest);
+                for (before, after) in parts[1..].iter().zip(after) {
+                    prop_assert!(after >= *before);
+                }
             }
         }
     }

@@ -66,6 +66,13 @@ pub struct AppView {
     /// program.
     #[serde(default)]
     pub program: Option<u64>,
+    /// Whose it is, by the operating system's number of the user; 0 where there is one user only,
+    /// as in the simulator.
+    #[serde(default)]
+    pub user: u32,
+    /// When it came, on the clock of [`Snapshot::now`].
+    #[serde(default)]
+    pub arrival: Nanos,
 }
 
 impl AppView {
@@ -83,6 +90,8 @@ impl AppView {
             cpu_time: 0,
             speedup: None,
             program: None,
+            user: 0,
+            arrival: 0,
         }
     }
 

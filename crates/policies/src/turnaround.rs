@@ -244,7 +244,8 @@ impl Turnaround {
         };
         let beside: Vec<usize> =
             narrow.iter().copied().take(usize::try_from(share).unwrap_or(usize::MAX)).collect();
-        let claims: Vec<Claim> = beside.iter().map(|&i| Claim { key: 1, room: width(i) }).collect();
+        let claims: Vec<Claim> =
+            beside.iter().map(|&i| Claim { key: 1, floor: 0, room: width(i) }).collect();
         for (&i, part) in beside.iter().zip(share::divide(share, &claims)) {
             parts[i] = part;
             left -= part;
@@ -261,7 +262,7 @@ impl Turnaround {
         wide.iter().for_each(|&i| give(i, width(i), snapshot.apps[i].floor().min(processors)));
         all().for_each(|i| give(i, width(i), 0));
         let more = |i: usize| snapshot.apps[i].wants() - parts[i];
-        let claims: Vec<Claim> = all().map(|i| Claim { key: 1, room: more(i) }).collect();
+        let claims: Vec<Claim> = all().map(|i| Claim { key: 1, floor: 0, room: more(i) }).collect();
         for (i, part) in all().zip(share::divide(left.into(), &claims)) {
             parts[i] += part;
         }

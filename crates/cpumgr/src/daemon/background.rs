@@ -21,7 +21,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, poll};
 
 use super::Options;
-use crate::cli::{Level, Strangers, Threads};
+use crate::cli::{IdleExit, Level, Strangers, Threads};
 use crate::error::{Error, FAILED};
 use crate::instance::{beside, prepare_directory};
 use crate::kernel::Linux;
@@ -33,12 +33,13 @@ use crate::server::Settings;
 const READY: &str = "ready\n";
 /// What a manager that serves all programs keeps of its starter's environment: where to find
 /// things, what it logs, and what the tools of its developers set.
-const KEPT: [&str; 13] = [
+const KEPT: [&str; 14] = [
     "PATH",
     "HOME",
     "USER",
     "LANG",
     "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
     "CPUMGR_LOG",
     "RUST_BACKTRACE",
@@ -233,20 +234,30 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if let Some(level) = options.level {
         push("--mpl", level.number().map_or("any".into(), |level| level.to_string().into()));
     }
-    if options.smt == Threads::Pack {
-        push("--smt", "pack".into());
+    if let Some(smt) = options.smt {
+        push("--smt", if smt == Threads::Pack { "pack" } else { "spread" }.into());
     }
-    if options.strangers == Strangers::Ignore {
-        push("--strangers", "ignore".into());
+    if let Some(strangers) = options.strangers {
+        push("--strangers", if strangers == Strangers::Ignore { "ignore" } else { "leave" }.into());
+    }
+    if let Some(config) = &options.config {
+        push("--config", config.clone().into());
     }
     if let Some(cpus) = &options.cpus {
         push("--cpus", cpus.to_string().into());
     }
-    let idle = options.idle_exit.map_or("never".into(), |time| format!("{}ns", time.as_nanos()));
-    push("--idle-exit", idle.into());
+    if let Some(idle) = options.idle_exit {
+        let idle = match idle {
+            IdleExit::Never => "never".into(),
+            IdleExit::After(time) => format!("{}ns", time.as_nanos()),
+        };
+        push("--idle-exit", idle.into());
+    }
     if let Some(trace) = &options.trace {
         push("--trace", trace.clone().into());
-        push("--trace-size", options.trace_size.to_string().into());
+    }
+    if let Some(size) = options.trace_size {
+        push("--trace-size", size.to_string().into());
     }
     if let Some(group) = &options.fence {
         push("--fence", group.clone().into());

@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn what_nobody_gets_stays_with_who_is_curbed() {
         let mut ledger = books(4, "dss-ts", 1);
-        ledger.arrive(AppId(2), 2, 4);
+        ledger.arrive(AppId(2), 1, 4);
         ledger.decide(20 * MS, Cause::Arrival);
         let before = cpus(&ledger, 1);
         assert!(ledger.is_contended());

@@ -42,6 +42,8 @@ pub(super) struct Entry {
     pub(super) id: AppId,
     /// Whose it is.
     pub(super) user: u32,
+    /// When it came.
+    pub(super) arrival: Option<Nanos>,
     /// Which program it is an execution of.
     pub(super) program: Option<u64>,
     pub(super) request: u32,
@@ -153,6 +155,8 @@ impl Entry {
             weight: self.weight,
             speedup: self.speedup,
             program: self.program,
+            user: self.user,
+            arrival: self.arrival.unwrap_or(0),
             ..AppView::new(self.id, self.asks())
         }
     }

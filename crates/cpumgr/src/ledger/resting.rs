@@ -181,7 +181,7 @@ mod tests {
 
         #[test]
         fn who_rests_has_what_it_would_have_anyway(
-            policy in prop::sample::select(vec!["dss-ts", "dss", "equip", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr", "batch", "turnaround"]),
+            policy in prop::sample::select(vec!["dss-ts", "dss", "fair", "equip", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr", "batch", "turnaround"]),
             processors in 1_u32..5,
             events in prop::collection::vec((0_u8..6, 0_u64..5, 1_u32..6, 0_u64..40), 1..60),
         ) {

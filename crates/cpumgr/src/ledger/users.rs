@@ -351,8 +351,9 @@ mod tests {
     use super::super::tests::{MS, cpus, ledger};
     use super::super::{Curb, Guarded, Ledger, MAX_HOLD};
 
-    const POLICIES: [&str; 10] = [
-        "dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr",
+    const POLICIES: [&str; 11] = [
+        "dss-ts", "dss", "fair", "equip", "cluster", "batch", "sw-dss", "ssw-dss", "vtq-dss",
+        "gang", "rr",
     ];
 
     /// Programs of users 1, 2, ..., of each the number given, that want all processors. Program

@@ -321,7 +321,7 @@ arrival = "100ms"
             error(&GOOD.replace(from, to))
         };
         for (message, starts, has) in [
-            (change("\"equip\"", "\"fair\""), "w.toml:5: manager.policy: ", "dss-ts"),
+            (change("\"equip\"", "\"just\""), "w.toml:5: manager.policy: ", "dss-ts"),
             (
                 change("request = 4", "request = 0"),
                 "w.toml:10: programs.a.request: ",

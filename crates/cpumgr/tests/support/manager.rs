@@ -23,6 +23,8 @@ pub(crate) fn cpumgr() -> Command {
     {
         command.env_remove(variable);
     }
+    // Whatever is configured on the machine of the tests.
+    command.env("CPUMGR_CONFIG", "none");
     command
 }
 

@@ -306,6 +306,22 @@ impl Host {
         }
     }
 
+    /// Processors that a region may use now. Not asked of an older copy.
+    pub(crate) fn limit(self) -> usize {
+        match self {
+            Self::Own => engine::team_limit(),
+            Self::Older(_) | Self::Nobody => 1,
+        }
+    }
+
+    /// Asks for all processors that the program's masters want ([`engine::ask_again`]). Not of an
+    /// older copy.
+    pub(crate) fn ask_again(self) {
+        if let Self::Own = self {
+            engine::ask_again();
+        }
+    }
+
     /// How many threads, of at most `most`, the next parallel part of a program with threads of its
     /// own is to have, by this copy's `settings` or the older one's.
     pub(crate) fn adjust_threads(
@@ -406,6 +422,19 @@ impl Team {
             Self::Own(team) => team.size(),
             Self::Older { size, .. } => *size,
             Self::Alone => 1,
+        }
+    }
+
+    /// Runs a region: `work` on each member. Those that left stay away.
+    ///
+    /// # Safety
+    /// - `work` takes `data`, may run on many threads at once, and does not unwind.
+    pub(crate) unsafe fn run_plainly(self, work: Work, data: *const ()) {
+        match self {
+            // SAFETY: - caller's contract.
+            Self::Own(team) => unsafe { team.run(work, data) },
+            // SAFETY: - caller's contract; no region runs with this one.
+            other => unsafe { other.run(work, data, &Recall::new()) },
         }
     }
 

@@ -7,10 +7,11 @@
 //!
 //! # Which threads count as others
 //! Every thread but workers, the engine's watcher of the manager, the one that samples for page
-//! migration, and the one that looks. Threads have the names of those that started them, so one
-//! that a worker started may be called as those are: they are counted. With more threads of that
-//! name than workers of this copy (or another copy's), the process is left as it is. A thread that
-//! ends during a look may have started another one that the look has missed: then it says nothing.
+//! migration, the one that follows for other libraries' pools, and the one that looks. Threads have
+//! the names of those that started them, so one that a worker started may be called as those are:
+//! they are counted. With more threads of that name than workers of this copy (or another copy's),
+//! the process is left as it is. A thread that ends during a look may have started another one that
+//! the look has missed: then it says nothing.
 //!
 //! # When it begins
 //! When a thread ends that had come to OpenMP: the main one, or another one and the main one is
@@ -113,7 +114,7 @@ fn is_deserted(process: u32) -> bool {
         }
         match file::text(folder.join("comm")) {
             Ok(name) if name.starts_with("nanos-w-") => workers += 1,
-            Ok(name) if ["nanos-watch", "nanos-upm"].contains(&name.trim_end()) => {}
+            Ok(name) if ["nanos-watch", "nanos-upm", "nanos-pools"].contains(&name.trim_end()) => {}
             _ => return false,
         }
     }

@@ -16,6 +16,7 @@ mod drop_in;
 mod environment;
 mod loading;
 mod migration;
+mod pools;
 mod process;
 mod sanitizers;
 mod symbols;

@@ -155,6 +155,8 @@ impl<'w> Instance<'w> {
             program: Some(AppView::number_of(
                 self.program.execution_of.as_deref().unwrap_or(self.name),
             )),
+            user: 0,
+            arrival: self.arrival,
         }
     }
 

@@ -378,7 +378,7 @@ mod tests {
                     "multiple of 2",
                 ),
                 (fault(|w| w.machine.per_core = 0), "machine.per_core: 0", "multiple of 1"),
-                (fault(|w| w.manager.policy = "fair".into()), "manager.policy: ", "dss-ts"),
+                (fault(|w| w.manager.policy = "just".into()), "manager.policy: ", "dss-ts"),
                 (fault(|w| w.manager.level = Some(0)), "manager.level: ", "from 1 to 65536"),
                 (fault(|w| w.manager.level = Some(u32::MAX)), "manager.level: ", "from 1 to 65536"),
                 (fault(|w| w.manager.quantum = Span(5)), "manager.quantum: 5ns", "1ms to 10s"),

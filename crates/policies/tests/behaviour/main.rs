@@ -5,6 +5,7 @@ mod invariants;
 mod parameters;
 mod pdpa;
 mod placement;
+mod reserve;
 mod simulator;
 mod support;
 mod turnaround;

@@ -19,9 +19,10 @@ struct Run {
 
 impl Run {
     fn new(requests_: &[u32], processors: u32) -> Self {
-        let policy = Pdpa::new();
+        // By the papers' steps of 2.
+        let parameters = PdpaParameters { growth: 0.0, ..PdpaParameters::default() };
         let mut run = Self {
-            policy,
+            policy: Pdpa::with(parameters).expect("they are in range"),
             apps: requests(requests_),
             processors,
             now: 0,
@@ -209,7 +210,7 @@ fn a_newcomer_on_a_full_machine_has_one_processor_of_the_largest() {
 #[test]
 fn idle_processors_that_nobody_can_use_admit_another_application() {
     let parameters = PdpaParameters { level: 2, max_wait: 1_000, ..PdpaParameters::default() };
-    let mut run = Run::new(&[4, 4], 16);
+    let mut run = Run::new(&[8, 8], 16);
     run.policy = Pdpa::with(parameters).expect("they are in range");
     run.decide(Cause::Arrival);
     let queue = |now: Nanos| [8, 9].map(|id| Waiting { id: AppId(id), request: 8, since: now });
@@ -222,10 +223,12 @@ fn idle_processors_that_nobody_can_use_admit_another_application() {
     // Two run, the level is 2, and they have not found their allocations: none is admitted yet; the
     // first waits 1000 at most.
     assert_eq!(admission(&mut run, asked), (0, Some(2), Some(asked + 1_000)));
-    // Both are stable at their requests: 8 of 16 idle. One is admitted; the next waits until this
-    // one is stable.
-    run.report(1, 4.0);
-    run.report(2, 4.0);
+    // Both are inefficient on 4 and stable on 2: 12 of 16 idle. One is admitted; the next waits
+    // until this one is stable.
+    for speedup in [2.0, 1.5] {
+        run.report(1, speedup);
+        run.report(2, speedup);
+    }
     let now = run.now;
     assert_eq!(admission(&mut run, now), (1, Some(3), Some(asked + 1_000)));
     // An application that has waited long enough comes in any case.
@@ -263,24 +266,80 @@ fn high_efficiency_keeps_the_merely_good_from_growing() {
 }
 
 #[test]
-fn a_level_that_is_lowered_holds_from_then_on() {
-    let mut run = Run::new(&[4, 4], 64);
+fn an_allocation_doubles_as_long_as_it_is_efficient() {
+    let mut run = Run::new(&[64], 64);
+    run.policy.configure("growth", &Value::Number(1.0)).expect("it is in range");
+    for (speedup, next) in [(4.0, 8), (8.0, 16), (16.0, 32), (16.0, 16)] {
+        assert_eq!(run.report(1, speedup), [next]);
+    }
+}
+
+#[test]
+fn the_level_begins_where_each_has_its_base() {
+    let mut run = Run::new(&[32, 32], 64);
     let queue: Vec<Waiting> =
-        (8..16).map(|id| Waiting { id: AppId(id), request: 4, since: run.now }).collect();
+        (8..40).map(|id| Waiting { id: AppId(id), request: 32, since: run.now }).collect();
+    let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Arrival);
+    let answer = run.policy.admission(&snapshot, &queue);
+    assert_eq!((answer.admit, answer.level), (14, Some(16)), "16 x 4 = 64");
+}
+
+#[test]
+fn one_that_has_nothing_to_search_is_waited_for_by_none() {
+    // Sequential programs: 16 begin, and 48 processors idle.
+    let mut run = Run::new(&[1; 16], 64);
+    let queue: Vec<Waiting> =
+        (100..140).map(|id| Waiting { id: AppId(id), request: 1, since: run.now }).collect();
+    let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Arrival);
+    assert_eq!(run.policy.admission(&snapshot, &queue).admit, 40);
+}
+
+#[test]
+fn a_report_counts_that_comes_when_the_request_has_fallen() {
+    let mut run = Run::new(&[16], 64);
+    let mut expected = 4;
+    while expected < 16 {
+        let processors = run.decision.of(AppId(1)).expect("it runs").processors;
+        assert_eq!(processors, expected);
+        // The parallel part has ended: its time and the smaller request come together.
+        run.now += 1;
+        let at = run.now;
+        let app = run.app(1);
+        app.speedup = Some(Speedup { processors, speedup: f64::from(processors), at });
+        app.request = 1;
+        assert_eq!(run.decide(Cause::Request), [1]);
+        assert_eq!(run.decide(Cause::Quantum), [1], "a decision falls into the serial part");
+        expected += 2;
+        assert_eq!(run.request(1, 16), [expected]);
+    }
+    assert_eq!(run.state(1), PdpaState::Increasing);
+}
+
+#[test]
+fn a_level_that_is_lowered_holds_from_then_on() {
+    let mut run = Run::new(&[8, 8], 64);
+    run.policy.configure("level", &Value::Whole(4)).expect("it is in range");
+    let queue: Vec<Waiting> =
+        (8..16).map(|id| Waiting { id: AppId(id), request: 8, since: run.now }).collect();
+    // Inefficient on 4, and good on 2.
+    let settle = |run: &mut Run, id: u64| {
+        run.report(id, 2.0);
+        run.report(id, 1.9);
+    };
     let admission = |run: &mut Run| {
         let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Arrival);
         let answer = run.policy.admission(&snapshot, &queue);
         (answer.admit, answer.level)
     };
-    // As it stands: 4, two of them run. When both are stable the level follows those that come, one
-    // at a time.
+    // Two run, and two come. As long as those search, none is admitted beyond the level; when they
+    // are stable, one at a time.
     assert_eq!(admission(&mut run), (2, Some(4)));
-    run.report(1, 4.0);
-    run.report(2, 4.0);
-    run.apps.extend([3, 4].map(|id| AppView::new(AppId(id), 4)));
+    settle(&mut run, 1);
+    settle(&mut run, 2);
+    run.apps.extend([3, 4].map(|id| AppView::new(AppId(id), 8)));
     run.decide(Cause::Arrival);
-    run.report(3, 4.0);
-    run.report(4, 4.0);
+    settle(&mut run, 3);
+    settle(&mut run, 4);
     assert_eq!(admission(&mut run), (1, Some(5)));
     // Lowered while four run: none comes before three of them have left; nor is what was raised
     // before remembered.
@@ -293,9 +352,9 @@ fn a_level_that_is_lowered_holds_from_then_on() {
     assert_eq!(admission(&mut run), (1, Some(2)));
     // Beyond it idle processors bring others again, as far as that is allowed.
     run.policy.configure("max-level", &Value::Whole(3)).expect("it is in range");
-    run.apps.push(AppView::new(AppId(8), 4));
+    run.apps.push(AppView::new(AppId(8), 8));
     run.decide(Cause::Arrival);
-    run.report(8, 4.0);
+    settle(&mut run, 8);
     assert_eq!(admission(&mut run), (1, Some(3)));
     run.policy.configure("max-level", &Value::Whole(1)).expect("it is in range");
     assert_eq!(admission(&mut run), (0, Some(2)), "what was raised falls with the bound");

@@ -6,7 +6,7 @@ use policies::sim::{
     Activity, Curve, Job, MachineSpec, Native, Options, Outcome, Pattern, Phase, Program, SimError,
     Span, Switch, Timeline, Waits, Workload, simulate,
 };
-use policies::{AppView, Decision, Nanos, Policy, Registry, Smt, Snapshot};
+use policies::{AppView, Decision, Nanos, Policy, Registry, Smt, Snapshot, Value};
 use proptest::prelude::*;
 
 use crate::support::all;
@@ -234,7 +234,10 @@ fn pdpa_finds_how_many_processors_pay() {
     // which did not grow.
     let flat = Curve::Downey { parallelism: 8.0, variance: 0.0 };
     let a = Program { iterations: 100, curve: flat, ..program(32, 80, 1) };
-    let outcome = run(&workload(32, &[("a", a)], vec![Job::new("a", 1, 1)]), "pdpa");
+    let mut work = workload(32, &[("a", a)], vec![Job::new("a", 1, 1)]);
+    let steps = BTreeMap::from([("growth".to_owned(), Value::Number(0.0))]);
+    work.parameters.insert("pdpa".to_owned(), steps);
+    let outcome = run(&work, "pdpa");
     // Iterations of 20, 13.3, 10, 10 ms, then 96 of 10 ms on 8.
     assert_eq!(ends(&outcome), [20 + 13 + 98 * 10]);
     assert_eq!(outcome.reports, (99, 0), "the last iteration ends the program");

@@ -78,11 +78,10 @@ fn a_cluster_of_another_size_is_handed_out_from_the_next_decision_on() {
 fn sw_dss_runs_gang_after_gang_under_dss() {
     // P = 4, load 1.5: requests of a gang are at most 6. From 1: 4 + 2 = 6, with 3 it were 9: gang
     // {1, 2}; then from 3: 3 + 3 = 6: {3, 4}, with 1 it were 10; then {1, 2} again.
-    // dss on 4: {4, 2}: 1 each, 2 remain by 4 : 2 = 1.33 : 0.67: 1, 0 and the last one to the
-    // second: 2, 2. {3, 3}: 2, 2.
+    // dss on 4: {4, 2}: 2.67 and 1.33: 3, 1. {3, 3}: 2, 2.
     let apps = requests(&[4, 2, 3, 3]);
     let mut policy = create("sw-dss");
-    let expected = [[2, 2, 0, 0], [0, 0, 2, 2], [2, 2, 0, 0]].map(|row| row.to_vec());
+    let expected = [[3, 1, 0, 0], [0, 0, 2, 2], [3, 1, 0, 0]].map(|row| row.to_vec());
     assert_eq!(quanta(&mut *policy, &apps, 4, 3), expected);
     // In mid-quantum 2 leaves: the gang from 1 on is 4 alone (with 3 it were 7); its turn does not
     // pass.

@@ -70,21 +70,54 @@ fn dss_gives_everybody_one_before_anybody_gets_two() {
 
 #[test]
 fn dss_shares_the_surplus_of_the_satisfied_again() {
-    // Each 1; 30 remain by 10 x 4 : 1 x 60 = 40 : 60, that is 12 : 18; the first has room for 3
-    // only, so that 27 go to the second: 1 + 3 and 1 + 27.
+    // 32 by 10 x 4 : 1 x 60 = 40 : 60 is 12.8 : 19.2; the first wants 4 only, so that 28 go to the
+    // second.
     let decision = decide("dss", &weighted(&[(10.0, 4), (1.0, 60)]), 32, true);
     assert_eq!(numbers(&decision), [4, 28]);
     assert_eq!(decision.work_list, ids(&[2]));
 }
 
 #[test]
-fn dss_rounds_by_largest_remainder_and_ties_by_arrival() {
-    // Each 1; 5 remain by 8 : 8 : 8, 1 2/3 each: all rounded down leaves 2, remainders tie, first
-    // two get them.
+fn dss_rounds_by_webster_and_ties_by_arrival() {
+    // 8 / 3 each; the third processor of each comes at 8 / 5 for all of them: the first two get it.
     assert_eq!(numbers(&decide("dss", &requests(&[8, 8, 8]), 8, true)), [3, 3, 2]);
-    // Each 1; 7 remain by 2 : 6 : 12 = 0.7, 2.1, 4.2: down 0, 2, 4 leaves 1, largest remainder 0.7
-    // is the first.
-    assert_eq!(numbers(&decide("dss", &requests(&[2, 6, 12]), 10, true)), [2, 3, 5]);
+    // 2 : 6 : 12 on 10 is 1 : 3 : 6.
+    assert_eq!(numbers(&decide("dss", &requests(&[2, 6, 12]), 10, true)), [1, 3, 6]);
+    // A workload of the papers, 96 requested of 64: 21.3, 16 and 5.3 exactly. 5 each leaves 39 for
+    // the first two; the last one is the second's, 24 / 33, which ties with 8 / 11.
+    let paper = decide("dss", &requests(&[32, 24, 8, 8, 8, 8, 8]), 64, true);
+    assert_eq!(numbers(&paper), [22, 17, 5, 5, 5, 5, 5]);
+}
+
+#[test]
+fn dss_has_the_floor_inside_the_proportion() {
+    // 32 requested by one and 2 by each of fifteen, on 32: 16.5 and 1.03 by proportion.
+    let mut apps = vec![32];
+    apps.extend([2; 15]);
+    let parts = numbers(&decide("dss", &requests(&apps), 32, true));
+    assert!((16..=17).contains(&parts[0]) && parts[1..].iter().all(|part| (1..=2).contains(part)));
+    // 64 and seven times 4, on 64: 44.5 and 2.8.
+    let parts = numbers(&decide("dss", &requests(&[64, 4, 4, 4, 4, 4, 4, 4]), 64, true));
+    assert_eq!(parts, [43, 3, 3, 3, 3, 3, 3, 3]);
+}
+
+#[test]
+fn fair_gives_equal_parts_whatever_is_asked_for() {
+    // 16 by weight: 4 leaves 12 for two that want more; asking for 100 gains nothing.
+    assert_eq!(numbers(&decide("fair", &requests(&[4, 12, 100]), 16, true)), [4, 6, 6]);
+    // What one gives back costs it no more than that.
+    assert_eq!(numbers(&decide("fair", &requests(&[16, 5]), 16, true)), [11, 5]);
+    assert_eq!(numbers(&decide("fair", &weighted(&[(3.0, 16), (1.0, 16)]), 16, true)), [12, 4]);
+    let mut apps = requests(&[16, 16, 16, 16]);
+    apps[3].min = 7;
+    assert_eq!(numbers(&decide("fair", &apps, 16, true)), [3, 3, 3, 7]);
+}
+
+#[test]
+fn dss_takes_nothing_from_a_third_when_one_leaves() {
+    let before = numbers(&decide("dss", &requests(&[1, 2, 6, 6]), 7, true));
+    let after = numbers(&decide("dss", &requests(&[2, 6, 6]), 7, true));
+    assert!(before[1..].iter().zip(&after).all(|(before, after)| after >= before));
 }
 
 #[test]
@@ -93,8 +126,10 @@ fn dss_fills_minima_in_order_of_arrival_before_it_shares() {
     (apps[1].min, apps[2].min) = (4, 4);
     // Each 1, 5 remain; the second takes 3 to its minimum of 4, the third the last 2: 1, 4, 3.
     assert_eq!(numbers(&decide("dss", &apps, 8, true)), [1, 4, 3]);
-    // On 12: 1, 4, 4, and 3 remain by 8 : 8 : 8: 1 each.
-    assert_eq!(numbers(&decide("dss", &apps, 12, true)), [2, 5, 5]);
+    // On 12 each has 4 by proportion, with which the minima are met.
+    assert_eq!(numbers(&decide("dss", &apps, 12, true)), [4, 4, 4]);
+    // On 10 the proportion would be 3 1/3: the minima are the second's and third's, 2 remain.
+    assert_eq!(numbers(&decide("dss", &apps, 10, true)), [2, 4, 4]);
 }
 
 #[test]

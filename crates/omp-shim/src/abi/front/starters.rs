@@ -20,6 +20,7 @@
 //!   child takes that from the child, too. Children of `vfork` are out of its reach.
 
 use super::{nanos_find_next, next, number};
+use crate::pools;
 use crate::settings::settings;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -40,6 +41,9 @@ extern "C" fn nanos_before_exec(number: usize) {
 #[unsafe(no_mangle)]
 extern "C" fn nanos_needs_unbound(number: usize) -> bool {
     nanos_find_next(number);
+    if number == PTHREAD_CREATE {
+        pools::at_thread();
+    }
     settings().host.needs_unbound()
 }
 

@@ -1,0 +1,207 @@
+//! Where the configuration comes from: files in their order, and the environment.
+//!
+//! # Protocol
+//! 1. `/usr/lib/cpumgr/cpumgr.toml` comes with the manager; `/etc/cpumgr/cpumgr.toml` is the
+//!    administrator's; `cpumgr/cpumgr.toml` in `$XDG_CONFIG_HOME` (`~/.config`) is the user's, and
+//!    only that user's own manager reads it.
+//! 2. After each of them the files `*.toml` of the folder `cpumgr.toml.d` beside it, by name.
+//! 3. A file that is not there says nothing. One that cannot be read, that another user may write,
+//!    or that has a mistake, is an error: a manager does not begin with half of what it was told,
+//!    and one that runs goes on with what it has.
+//! 4. `--config FILE` and `CPUMGR_CONFIG` name one file in place of all; `none` stands for no file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::Config;
+use crate::mistake::ConfigError;
+use crate::trust;
+
+/// The longest file that is read.
+const MAX_FILE: u64 = 1 << 20;
+/// What stands for no file at all.
+const NONE: &str = "none";
+/// What the environment may say, with the keys that mean the same in a file.
+const VARIABLES: [(&str, &str); 11] = [
+    ("CPUMGR_POLICY", "policy"),
+    ("CPUMGR_QUANTUM", "quantum"),
+    ("CPUMGR_GRACE", "grace"),
+    ("CPUMGR_MPL", "mpl"),
+    ("CPUMGR_SMT", "smt"),
+    ("CPUMGR_CPUS", "cpus"),
+    ("CPUMGR_STRANGERS", "strangers"),
+    ("CPUMGR_IDLE_EXIT", "idle-exit"),
+    ("CPUMGR_FENCE", "fence"),
+    ("CPUMGR_TRACE", "trace"),
+    ("CPUMGR_TRACE_SIZE", "trace-size"),
+];
+
+/// Which files are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sources {
+    bases: Vec<PathBuf>,
+    /// One that has to be there, in place of the others.
+    named: Option<PathBuf>,
+}
+
+impl Sources {
+    /// Those of a manager of the whole machine (`system`), or of a user's own; `named`: what the
+    /// command line or the environment names in place of them.
+    pub fn usual(system: bool, named: Option<&Path>) -> Self {
+        let mut bases = vec![
+            PathBuf::from("/usr/lib/cpumgr/cpumgr.toml"),
+            PathBuf::from("/etc/cpumgr/cpumgr.toml"),
+        ];
+        if !system {
+            bases.extend(users_own());
+        }
+        match named {
+            Some(path) if path == Path::new(NONE) => Self { bases: Vec::new(), named: None },
+            Some(path) => Self { bases: Vec::new(), named: Some(path.to_owned()) },
+            None => Self { bases, named: None },
+        }
+    }
+
+    /// These, with their drop-ins.
+    #[cfg(test)]
+    pub(super) fn at(bases: Vec<PathBuf>) -> Self {
+        Self { bases, named: None }
+    }
+
+    /// The file that `CPUMGR_CONFIG` names.
+    pub fn named_by_environment() -> Option<PathBuf> {
+        std::env::var_os("CPUMGR_CONFIG").filter(|it| !it.is_empty()).map(PathBuf::from)
+    }
+
+    /// The files that are there, in the order in which they are read.
+    ///
+    /// # Errors
+    /// A folder of drop-ins that cannot be read.
+    pub fn files(&self) -> Result<Vec<PathBuf>, ConfigError> {
+        let mut files = Vec::from_iter(self.named.clone());
+        for base in &self.bases {
+            if fs::symlink_metadata(base).is_ok() {
+                files.push(base.clone());
+            }
+            files.extend(drop_ins(base)?);
+        }
+        Ok(files)
+    }
+
+    /// What they say together.
+    ///
+    /// # Errors
+    /// The first one that cannot be used.
+    pub fn load(&self) -> Result<Config, ConfigError> {
+        let mut whole = Config::default();
+        for path in self.files()? {
+            if let Some(what) = trust::objection(&path).filter(|_| path.exists()) {
+                return Err(ConfigError::NotTrusted { path, what });
+            }
+            whole = whole.then(file(&path)?);
+        }
+        whole.check_parameters().map_err(|(_, what)| ConfigError::Together(what))?;
+        Ok(whole)
+    }
+}
+
+/// What one file says.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn file(path: &Path) -> Result<Config, ConfigError> {
+    let text = text_of(path)
+        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    Config::parse(&text).map_err(|(line, what)| ConfigError::Mistake {
+        path: path.to_owned(),
+        line,
+        what,
+    })
+}
+
+/// What the environment says.
+///
+/// # Errors
+/// The variable, and what it may be.
+pub(super) fn environment(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Config, ConfigError> {
+    let set: BTreeMap<OsString, OsString> =
+        variables.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let mut whole = Config::default();
+    for (variable, key) in VARIABLES {
+        let Some(value) = set.get(&OsString::from(variable)) else { continue };
+        let text = value.to_str().ok_or_else(|| ConfigError::Variable {
+            variable,
+            what: format!("{value:?} is no text"),
+        })?;
+        let table = toml::Table::from_iter([(key.to_owned(), toml::Value::from(text))]);
+        let said: Config = table.try_into().map_err(|error: toml::de::Error| {
+            ConfigError::Variable { variable, what: error.message().trim().to_owned() }
+        })?;
+        whole = whole.then(said);
+    }
+    Ok(whole)
+}
+
+impl Config {
+    /// What the environment of this process says.
+    ///
+    /// # Errors
+    /// The variable, and what it may be.
+    pub fn of_environment() -> Result<Self, ConfigError> {
+        environment(std::env::vars_os())
+    }
+
+    /// What one file says.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of_file(path: &Path) -> Result<Self, ConfigError> {
+        file(path)
+    }
+}
+
+fn users_own() -> Option<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute("HOME").map(|home| home.join(".config"));
+    Some(absolute("XDG_CONFIG_HOME").or_else(home)?.join("cpumgr/cpumgr.toml"))
+}
+
+fn drop_ins(base: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let folder = base.with_extension("toml.d");
+    let unreadable = |source| ConfigError::Unreadable { path: folder.clone(), source };
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unreadable)?.path();
+        let is_hidden = path.file_name().is_some_and(|it| it.as_encoded_bytes()[0] == b'.');
+        if path.extension().is_some_and(|it| it == "toml") && !is_hidden {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    // Opening a FIFO would wait for a writer.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        let what = format!("it is longer than {MAX_FILE} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(text)
+}

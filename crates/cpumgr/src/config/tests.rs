@@ -1,0 +1,121 @@
+use std::ffi::OsString;
+use std::fs;
+
+use super::*;
+
+fn line_and_text(text: &str) -> (usize, String) {
+    Config::parse(text).unwrap_err()
+}
+
+#[test]
+fn a_mistake_is_named_with_its_line_and_with_what_is_allowed() {
+    for (text, line, words) in [
+        ("policy = \"dss\"\ncolour = 4\n", 2, &["colour", "quantum", "trace-size"][..]),
+        ("\n\nquantum = \"1h\"\n", 3, &["1ms", "10s"]),
+        ("quantum = 5", 1, &["string"]),
+        ("policy = \"fare\"", 1, &["fair", "dss-ts"]),
+        ("mpl = \"some\"", 1, &["number of programs"]),
+        ("mpl = -1", 1, &["number of programs"]),
+        ("smt = \"both\"", 1, &["spread", "pack"]),
+        ("#\nstrangers = \"hate\"", 2, &["leave", "ignore"]),
+        ("cpus = \"1-x\"", 1, &["0-3,8"]),
+        ("fence = \"here\"", 1, &["absolute"]),
+        ("trace-size = 7", 1, &["64K"]),
+        ("policy = \"pdpa\"\n[parameters]\ncolour = 4", 3, &["pdpa", "colour", "step"]),
+        ("policy = \"pdpa\"\npolicy = \"dss\"", 2, &["duplicate"]),
+        ("policy =", 1, &[]),
+    ] {
+        let (found, what) = line_and_text(text);
+        assert_eq!(found, line, "{text}: {what}");
+        assert!(words.iter().all(|word| what.contains(word)), "{text}: {what}");
+    }
+}
+
+#[test]
+fn the_shipped_file_has_every_key_with_its_default() {
+    let shipped = Config::parse(SHIPPED).unwrap();
+    let usual = Config {
+        policy: Some(policies::DEFAULT_POLICY.to_owned()),
+        quantum: Some(crate::daemon::QUANTUM),
+        grace: Some(crate::daemon::GRACE),
+        mpl: Some(Level::Any),
+        smt: Some(Threads::Spread),
+        cpus: Some(None),
+        strangers: Some(Strangers::Leave),
+        idle_exit: Some(IdleExit::Never),
+        fence: Some(PathBuf::new()),
+        trace: Some(PathBuf::new()),
+        trace_size: Some(cli::TRACE_SIZE),
+        ..Config::default()
+    };
+    assert_eq!(shipped, usual);
+    // The list of keys is what the reader itself says is allowed.
+    let (_, allowed) = line_and_text("colour = 1");
+    let keys: Vec<&str> = allowed.split('`').skip(3).step_by(2).collect();
+    assert!(keys.len() >= 12, "{allowed}");
+    for key in keys {
+        let stands = |line: &str| {
+            line.starts_with(&format!("{key} =")) || line.contains(&format!("[{key}]"))
+        };
+        assert!(SHIPPED.lines().any(stands), "{key} is not in the shipped file");
+    }
+}
+
+#[test]
+fn later_sources_win_key_by_key_and_another_policy_drops_the_parameters() {
+    let of = |text: &str| Config::parse(text).unwrap();
+    let first = of("policy = \"pdpa\"\nquantum = \"50ms\"\n[parameters]\nstep = 4");
+    let second = of("grace = \"1ms\"");
+    let both = first.clone().then(second);
+    assert_eq!((both.policy.as_deref(), both.parameters["step"].as_str()), (Some("pdpa"), "4"));
+    assert_eq!(both.quantum, Some(Duration::from_millis(50)));
+    assert_eq!(both.grace, Some(Duration::from_millis(1)));
+    let other = first.then(of("policy = \"dss\""));
+    assert_eq!((other.policy.as_deref(), other.parameters.len()), (Some("dss"), 0));
+}
+
+#[test]
+fn the_environment_says_the_same_as_a_file_and_a_mistake_names_the_variable() {
+    let of = |name: &str, value: &str| {
+        sources::environment([(OsString::from(name), OsString::from(value))])
+    };
+    assert_eq!(of("CPUMGR_MPL", "3").unwrap().mpl, Some(Level::AtMost(3)));
+    assert_eq!(of("CPUMGR_IDLE_EXIT", "never").unwrap().idle_exit, Some(IdleExit::Never));
+    assert_eq!(of("CPUMGR_TEST_MANAGER", "x").unwrap(), Config::default());
+    assert_eq!(of("CPUMGR_QUANTUM", "").unwrap(), Config::default());
+    let error = of("CPUMGR_QUANTUM", "soon").unwrap_err().to_string();
+    assert!(error.contains("CPUMGR_QUANTUM") && error.contains("soon"), "{error}");
+}
+
+#[test]
+fn drop_ins_come_after_their_file_by_name_and_what_others_may_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("cpumgr.toml");
+    let sources = sources::Sources::at(vec![base.clone()]);
+    assert_eq!(sources.load().unwrap(), Config::default());
+    let folder = dir.path().join("cpumgr.toml.d");
+    fs::create_dir(&folder).unwrap();
+    fs::write(&base, "mpl = 1\nquantum = \"10ms\"").unwrap();
+    fs::write(folder.join("20-b.toml"), "mpl = 3").unwrap();
+    fs::write(folder.join("10-a.toml"), "mpl = 2\ngrace = \"3ms\"").unwrap();
+    fs::write(folder.join(".hidden.toml"), "colour").unwrap();
+    fs::write(folder.join("note.txt"), "colour").unwrap();
+    let all = sources.load().unwrap();
+    assert_eq!(all.mpl, Some(Level::AtMost(3)));
+    assert_eq!(
+        (all.quantum, all.grace),
+        (Some(Duration::from_millis(10)), Some(Duration::from_millis(3)))
+    );
+    fs::write(folder.join("30-c.toml"), "\nmpl = 2\nmode = 3").unwrap();
+    let error = sources.load().unwrap_err().to_string();
+    assert!(error.contains("30-c.toml:3:") && error.contains("mode"), "{error}");
+    fs::remove_file(folder.join("30-c.toml")).unwrap();
+    fs::set_permissions(&base, fs::Permissions::from_mode(0o666)).unwrap();
+    let error = sources.load().unwrap_err().to_string();
+    assert!(error.contains("is not used"), "{error}");
+    fs::set_permissions(&base, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_file(&base).unwrap();
+    fs::create_dir(&base).unwrap();
+    assert!(sources.load().unwrap_err().to_string().contains("no regular file"));
+}

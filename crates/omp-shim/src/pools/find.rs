@@ -1,0 +1,153 @@
+//! What the loader has in this process: which libraries, and what one of them defines.
+
+use platform::lock::Mutex;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
+
+/// How often the loader has loaded something. Cost: some 100 ns.
+pub(super) fn loads() -> u64 {
+    extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, count: *mut c_void) -> c_int {
+        // SAFETY: - the loader's description of a module, and the place below.
+        unsafe { count.cast::<u64>().write((*info).dlpi_adds) };
+        1
+    }
+    let mut count = 0_u64;
+    // SAFETY: - `first` takes a place for a number.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    count
+}
+
+/// True when the last part of the path `name` has `piece` in it.
+pub(super) fn has(name: &CStr, piece: &[u8]) -> bool {
+    let file = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    file.windows(piece.len()).any(|window| window == piece)
+}
+
+/// A library that stays in the process as long as this lives.
+#[derive(Debug)]
+pub(super) struct Module {
+    handle: *mut c_void,
+    base: usize,
+}
+
+// SAFETY: - the loader's handle, which any thread may use.
+unsafe impl Send for Module {}
+// SAFETY: - as above.
+unsafe impl Sync for Module {}
+
+/// Where those are that there are.
+static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // One that a parent of a fork had then is kept twice.
+        if let Ok(mut kept) = KEPT.try_lock() {
+            kept.retain(|base| *base != self.base);
+        }
+        // SAFETY: - what `keep` opened, once.
+        unsafe { libc::dlclose(self.handle) };
+    }
+}
+
+/// The libraries for which `choose` has an answer, each with that, in the order in which they were
+/// loaded. Not those that a [`Module`] keeps already.
+pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)> {
+    struct Search<'a, T> {
+        choose: &'a dyn Fn(&CStr) -> Option<T>,
+        found: Vec<(CString, usize, T)>,
+    }
+    /// # Safety
+    /// - `search` points to a `Search<T>`.
+    unsafe extern "C" fn see<T>(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        search: *mut c_void,
+    ) -> c_int {
+        // SAFETY: - the loader's description of a module; caller's contract.
+        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<'_, T>>()) };
+        if info.dlpi_name.is_null() {
+            return 0;
+        }
+        // SAFETY: - the loader's name of the module.
+        let name = unsafe { CStr::from_ptr(info.dlpi_name.cast::<c_char>()) };
+        if let Some(kind) = (search.choose)(name) {
+            search.found.push((name.to_owned(), info.dlpi_addr as usize, kind));
+        }
+        0
+    }
+    let mut search = Search { choose: &choose, found: Vec::new() };
+    // SAFETY: - `see` takes such a search.
+    unsafe { libc::dl_iterate_phdr(Some(see::<T>), (&raw mut search).cast()) };
+    // Outside the loader's list: what follows takes the loader's lock.
+    search
+        .found
+        .into_iter()
+        .filter_map(|(name, base, kind)| Some((Module::keep(&name, base)?, kind)))
+        .collect()
+}
+
+impl Module {
+    /// The library `name` that is loaded at `base`; `None` where it is no more, or was kept before.
+    fn keep(name: &CStr, base: usize) -> Option<Self> {
+        let mut kept = KEPT.try_lock().ok()?;
+        if kept.contains(&base) {
+            return None;
+        }
+        // SAFETY: - a C string; nothing is loaded.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            return None;
+        }
+        kept.push(base);
+        Some(Self { handle, base })
+    }
+
+    /// What the library itself, none that it needs, defines under the first of `names` that it has.
+    pub(super) fn symbol(&self, names: &[&CStr]) -> Option<*mut c_void> {
+        names.iter().find_map(|name| {
+            // SAFETY: - a handle that is open, and a C string.
+            let place = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+            (!place.is_null() && base_of(place) == Some(self.base)).then_some(place)
+        })
+    }
+}
+
+/// Where the library is loaded that `place` is in.
+fn base_of(place: *const c_void) -> Option<usize> {
+    let mut found = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    // SAFETY: - a place for the answer.
+    (unsafe { libc::dladdr(place, &raw mut found) } != 0).then(|| found.dli_fbase.addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_name_and_not_by_its_folder() {
+        assert!(has(c"/x/libscipy_openblas64_-1.so", b"openblas"));
+        assert!(!has(c"/openblas/libm.so.6", b"openblas"));
+        assert!(!has(c"", b"openblas"));
+    }
+
+    #[test]
+    fn the_c_library_is_found_once_and_only_what_it_defines() {
+        let found = modules(|name| has(name, b"libc.so").then_some(7));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].1, 7);
+        let module = &found[0].0;
+        assert!(module.symbol(&[c"no_such_name", c"qsort"]).is_some());
+        // The loader's own, which the C library needs.
+        assert!(module.symbol(&[c"_dl_mcount", c"__tls_get_addr"]).is_none());
+        let again = || modules(|name| has(name, b"libc.so").then_some(7)).len();
+        assert_eq!(again(), 0);
+        drop(found);
+        assert_eq!(again(), 1);
+        assert!(loads() > 0);
+    }
+}

@@ -1,0 +1,134 @@
+// A library with a pool of threads, loaded late: `pools LIBRARY alone` where no manager is, `pools
+// LIBRARY flip` under one whose grant goes from one processor to two and back all the time.
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "check.h"
+
+#define END 3000L
+#define RIGHT (END * (END - 1) / 2)
+
+static long (*sum)(long, int *, void (*)(void));
+static int (*get)(void);
+static void (*set)(int);
+static int on_workers;
+
+static void seen(void) {
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  if (strncmp(name, "nanos-w-", 8) == 0) __atomic_fetch_add(&on_workers, 1, __ATOMIC_RELAXED);
+}
+
+static int call(void) {
+  int jobs;
+  CHECK(sum(END, &jobs, seen) == RIGHT);
+  return jobs;
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+// Calls until calls have gone from two jobs to one and back several times.
+static void follow(void) {
+  double end = now() + 20;
+  int before = call(), changes = 0;
+  while (changes < 6) {
+    int jobs = call();
+    CHECK(jobs == 1 || jobs == 2);
+    changes += jobs != before;
+    before = jobs;
+    CHECK(now() < end);
+  }
+}
+
+static void *many(void *nothing) {
+  for (int i = 0; i < 300; i++) call();
+  return nothing;
+}
+
+static int has_thread(const char *wanted) {
+  char path[300], name[32] = "";
+  int found = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  for (struct dirent *task; (task = readdir(tasks));) {
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+    FILE *file = fopen(path, "r");
+    if (file && fgets(name, sizeof name, file)) found |= strncmp(name, wanted, strlen(wanted)) == 0;
+    if (file) fclose(file);
+  }
+  closedir(tasks);
+  return found;
+}
+
+int main(int count, char **arguments) {
+  CHECK(count == 3);
+  void *library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  CHECK(library);
+  sum = (long (*)(long, int *, void (*)(void)))dlsym(library, "pool_sum");
+  get = (int (*)(void))dlsym(library, "openblas_get_num_threads");
+  set = (void (*)(int))dlsym(library, "openblas_set_num_threads");
+  int (*has_callback)(void) = (int (*)(void))dlsym(library, "pool_has_callback");
+  CHECK(sum && get && set && has_callback);
+  if (strcmp(arguments[2], "alone") == 0) {
+    CHECK(!has_callback() && get() == 2 && call() == 2 && on_workers == 0);
+    CHECK(!has_thread("nanos-"));
+    dlclose(library);
+    CHECK(!dlopen(arguments[1], RTLD_LAZY | RTLD_NOLOAD));
+    puts("ok");
+    return 0;
+  }
+  CHECK(has_callback());
+  follow();
+  CHECK(on_workers > 0);
+
+  // Several of the program's threads at once, and regions around calls.
+  pthread_t threads[8];
+  for (int i = 0; i < 8; i++) CHECK(pthread_create(&threads[i], NULL, many, NULL) == 0);
+  for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+#pragma omp parallel num_threads(3)
+  for (int i = 0; i < 50; i++) call();
+  follow();
+
+  // A child follows as its parent does, whatever the number was.
+  for (int i = 0; i < 4; i++) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      follow();
+      _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    call();
+  }
+
+  // A number of the program's is the most; one that the grant cannot have set is seen as such.
+  while (call() != 2) {
+  }
+  set(4);
+  double end = now() + 20;
+  int most = 0;
+  while (most < 2) {
+    int jobs = call();
+    most = jobs > most && jobs < 4 ? jobs : most;
+    CHECK(now() < end);
+  }
+
+  // Closed, it stays: a call may be under way.
+  dlclose(library);
+  CHECK(dlopen(arguments[1], RTLD_LAZY | RTLD_NOLOAD));
+  call();
+  puts("ok");
+  return 0;
+}
