@@ -157,10 +157,11 @@ pub(super) mod tests {
         server.called(serial, Call::Said(ToManager::Announce { attach: true }), now);
         server.called(serial, Call::Closed, now);
         server.finish_pass(now);
+        server.note_due();
     }
 
     #[test]
-    fn looks_at_an_announced_process_are_charged_and_who_owes_is_not_looked_at() {
+    fn looks_at_announced_processes_are_charged_and_a_user_that_owes_is_not_looked_at() {
         let process = Process::start();
         let uid = nix::unistd::geteuid().as_raw();
         let dir = tempfile::tempdir().unwrap();
