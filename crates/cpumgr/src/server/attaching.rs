@@ -246,9 +246,13 @@ impl Server {
             };
             look.pause = (look.pause * 2).min(LAST_LOOK);
             look.at = now + look.pause;
+            // Of a user that owes nothing is read.
+            if !free || connection.program.is_some() {
+                continue;
+            }
             let threads =
                 Threads::of(connection.peer.pid, &connection.pidfd).and_then(|it| it.list(2));
-            if free && connection.program.is_none() && threads.is_ok_and(|tids| tids.len() > 1) {
+            if threads.is_ok_and(|tids| tids.len() > 1) {
                 several.push((connection.serial, connection.peer.uid, connection.peer.pid));
             }
         }

@@ -30,13 +30,16 @@ pub(super) mod tests {
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex};
 
+    use arena::message::ToManager;
     use platform::SysResult;
     use platform::affinity::{CpuSet, Tid};
+    use platform::process::Peer;
     use policies::Registry;
 
     use super::super::bounds::OWN;
     use super::super::model::{Masks, Process, ledger, setup};
     use super::super::{Api, Server, Setup};
+    use crate::api::{Call, Mailbox};
     use crate::kernel::Kernel;
 
     const SECOND: u64 = 1_000_000_000;
@@ -141,6 +144,52 @@ pub(super) mod tests {
         assert_eq!(kernel.take(), 0, "it owes");
         pass_until(&mut server, paid + 2 * SECOND);
         assert!(kernel.take() > 0);
+        server.end(&super::super::Ended::Signal);
+    }
+
+    /// A process of this user is announced now, and becomes its program by exec.
+    fn announce(server: &mut Server, process: &Process, uid: u32, now: u64) {
+        let (mailbox, _answers) = Mailbox::with_receiver();
+        let serial = server.serials.next();
+        let peer = Peer { pid: process.pid(), uid, gid: 0 };
+        let pidfd = platform::process::pidfd_open(process.pid()).unwrap();
+        server.called(serial, Call::Opened { peer, pidfd, mailbox }, now);
+        server.called(serial, Call::Said(ToManager::Announce { attach: true }), now);
+        server.called(serial, Call::Closed, now);
+        server.finish_pass(now);
+        server.note_due();
+    }
+
+    #[test]
+    fn looks_at_announced_processes_are_charged_and_a_user_that_owes_is_not_looked_at() {
+        let process = Process::start();
+        let uid = nix::unistd::geteuid().as_raw();
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = server(dir.path(), &Asked::default(), 100_000_000);
+        let begin = server.started;
+        announce(&mut server, &process, uid, begin);
+        let look = |server: &Server| server.announced().find_map(|it| Some(it.look.as_ref()?.at));
+
+        // Nothing is left of the burst when it is looked at first: each of its two threads, and
+        // their list.
+        let first = look(&server).expect("it is to be looked at");
+        server.looks.charge(uid, OWN.burst, first);
+        assert!(server.looks.is_free(uid, first));
+        pass_until(&mut server, first);
+        let owes = server.looks.free_at(uid, first) - first;
+        assert!(owes >= 3 * OWN.unit_ns, "its threads were looked at for nothing: {owes}");
+
+        // Until more is paid than that it is left alone, however often its time comes.
+        server.looks.charge(uid, 20 * SECOND / OWN.unit_ns, first);
+        let paid = server.looks.free_at(uid, first);
+        let passes = pass_until(&mut server, paid - 1);
+        assert!(passes >= 5, "its time came {passes} times");
+        assert_eq!(server.looks.free_at(uid, first), paid, "it owes");
+        assert!(server.attached.is_empty());
+
+        // Its two threads sleep: it is attached at the second look of a window.
+        pass_until(&mut server, paid + 5 * SECOND);
+        assert_eq!(server.attached.len(), 1);
         server.end(&super::super::Ended::Signal);
     }
 
