@@ -34,10 +34,10 @@ use engine::forked::UntilJoin;
 use engine::local::local;
 use engine::panics::{Payload, discard};
 use engine::patience;
+use engine::singles::Singles;
 use engine::team::{self, Concurrency};
 use engine::work::Member;
 use platform::lock::{Mutex, Once};
-use platform::sync::CachePadded;
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -45,7 +45,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Why a team could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -302,8 +302,7 @@ impl Team {
 struct Meeting {
     barrier: Barrier,
     stop: Stop,
-    /// Singles begun in this region. Writers: members.
-    singles: CachePadded<AtomicUsize>,
+    singles: Singles,
     /// What a single hands to all; nothing when it panicked.
     handed: Mutex<Option<Box<dyn Any + Send>>>,
     /// A member ended its body because such a single had panicked.
@@ -320,7 +319,7 @@ impl Meeting {
         Self {
             barrier: Barrier::new(size),
             stop: Stop::default(),
-            singles: CachePadded::new(AtomicUsize::new(0)),
+            singles: Singles::default(),
             handed: Mutex::new(None),
             is_single_missed: AtomicBool::new(false),
             turns: Once::new(),
@@ -358,10 +357,7 @@ impl Meeting {
         if *self.is_single_missed.get_mut() {
             panic_any(SINGLE_PANICKED);
         }
-        let singles = self.singles.get_mut();
-        if *singles != 0 {
-            *singles = 0;
-        }
+        self.singles.reset();
         if self.turns.get().is_some() {
             self.turns.take();
         }
@@ -389,7 +385,7 @@ pub struct TeamMember<'a> {
     member: Member,
     meeting: &'a Meeting,
     /// Singles and turns that this member has passed.
-    singles: Cell<usize>,
+    singles: Cell<u32>,
     turns: Cell<usize>,
     section: Cell<Section>,
 }
@@ -461,12 +457,9 @@ impl TeamMember<'_> {
     /// i-th one of each member is the same). Cost: one compare-and-swap on one member, a load on
     /// others.
     pub fn single<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
-        let number = self.singles.replace(self.singles.get() + 1);
-        let begun = &self.meeting.singles;
-        // ORDERING: Relaxed - deals the single; what it writes is seen after a barrier or the join.
-        let is_first = begun.load(Relaxed) == number
-            && begun.compare_exchange(number, number + 1, Relaxed, Relaxed).is_ok();
-        is_first.then(body)
+        let number = self.singles.get();
+        self.singles.set(number.wrapping_add(1));
+        self.meeting.singles.begin(number, self.size()).then(body)
     }
 
     /// As [`TeamMember::single`], and all members wait for it and get (clones of) its result. Cost:
