@@ -1,6 +1,6 @@
 //! Memory for the descriptors of plain tasks: what the members free stands on their shelves and in
-//! the scheduler's store ([`engine::shelf`]); fresh places come in slabs, which the store keeps from
-//! scope to scope.
+//! the scheduler's store ([`engine::shelf`]); fresh places come in slabs, which the store keeps for
+//! the next scope.
 
 use engine::shelf::{self, Batch};
 use platform::lock::Mutex;
