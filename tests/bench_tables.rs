@@ -16,7 +16,7 @@ fn the_median_of_an_even_number_is_between_the_two_in_the_middle() {
 }
 
 #[test]
-fn twice_the_time_of_some_nanoseconds_is_behind() {
+fn twice_the_time_of_some_nanoseconds_is_not_forgiven() {
     // `critical` of 2026-11-23: 8.6 ns beside 4.2.
     assert!(4.2 + forgiven(4.2, &[4.1, 4.2, 4.3]) < 8.6);
     assert_eq!(forgiven(200.0, &[200.0]), 10.0);

@@ -37,6 +37,6 @@ fn every_thread_runs_every_region_once_before_the_join_returns() {
 }
 
 #[test]
-fn a_name_that_nobody_knows_makes_no_pool() {
+fn an_unknown_name_makes_no_pool() {
     assert!(Pool::new("lwd2", 2, |_| ()).is_none());
 }

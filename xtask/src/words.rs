@@ -1,4 +1,5 @@
-//! Words and line lengths in Rust comments and Markdown documents: `cargo xtask words`.
+//! Words and line lengths in Rust comments and Markdown documents, and words in the names of tests
+//! and in strings: `cargo xtask words`.
 //!
 //! # Rules
 //! 1. `who`: a thread or a program is "it"; `who`, `whom` and `whoever` are refused.
@@ -7,6 +8,10 @@
 //! 4. `width`: a line has at most 100 characters, those to the left of a comment too. Tables, code
 //!    blocks and the targets of links are free.
 //!
+//! 5. `name`: the names of tests keep to the first three, and no one in them is `nobody`,
+//!    `somebody`, `anybody` or `everybody`: they name the thread or program that they speak of.
+//! 6. `string`: so do string literals, in tests and elsewhere.
+//!
 //! Code between backticks is not read. What was there before the rules is counted for each crate or
 //! folder in `words/counts.toml`; a number may only fall, and the file follows it (`--update`).
 //!
@@ -14,15 +19,17 @@
 //! Comments in C, Fortran, TOML and scripts.
 
 mod comments;
+mod literals;
 mod prose;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use proc_macro2::TokenStream;
 
 use crate::ratchet::{Counts, Ratchet};
 use crate::setup::Workspace;
-use prose::Prose;
+use prose::{Line, Prose};
 
 /// Columns of a line.
 const WIDTH: usize = 100;
@@ -31,6 +38,11 @@ const WIDTH_RULE: &str = "width";
 /// Words that are refused, each under the name of its rule.
 const WORDS: [(&str, &str); 5] =
     [("who", "who"), ("whom", "who"), ("whoever", "who"), ("amid", "amid"), ("behind", "behind")];
+
+/// Words that are refused beside them in names of tests and in strings.
+const PERSONS: [&str; 4] = ["nobody", "somebody", "anybody", "everybody"];
+const NAME_RULE: &str = "name";
+const STRING_RULE: &str = "string";
 
 /// The group of the files that are in no folder.
 const ROOT: &str = ".";
@@ -225,7 +237,32 @@ fn of_file(file: &Path) -> anyhow::Result<Vec<Fault>> {
 }
 
 fn of_rust(text: &str) -> Result<Vec<Fault>, proc_macro2::LexError> {
-    Ok(comments::blocks(text)?.iter().flat_map(|block| of_prose(&prose::read(block))).collect())
+    // Places are counted from the beginning of all text that this thread has read.
+    proc_macro2::extra::invalidate_current_thread_spans();
+    let tokens: TokenStream = text.parse()?;
+    let blocks = comments::blocks(text, tokens.clone());
+    let mut faults: Vec<_> =
+        blocks.iter().flat_map(|block| of_prose(&prose::read(block))).collect();
+    let literals::Found { names, strings } = literals::found(text, tokens);
+    faults.extend(of_lines(&names, NAME_RULE).chain(of_lines(&strings, STRING_RULE)));
+    Ok(faults)
+}
+
+/// The refused words of names or strings.
+fn of_lines(lines: &[Line], rule: &'static str) -> impl Iterator<Item = Fault> {
+    let refused = WORDS.iter().map(|(word, _)| *word).chain(PERSONS);
+    let is_refused =
+        move |word: &str| refused.clone().any(|other| word.eq_ignore_ascii_case(other));
+    lines.iter().flat_map(move |line| {
+        let found = words(&line.text).into_iter().filter(|(_, word)| is_refused(word));
+        let fault = |(column, word): (usize, &str)| Fault {
+            line: line.number,
+            column: line.column + column + 1,
+            rule,
+            what: word.to_owned(),
+        };
+        found.map(fault).collect::<Vec<_>>()
+    })
 }
 
 fn of_prose(lines: &[Prose]) -> Vec<Fault> {
@@ -292,10 +329,21 @@ mod tests {
     }
 
     #[test]
-    fn code_strings_and_identifiers_are_free() {
-        let text = "fn who(amid: &str) { who(\"behind\"); } // `who`, forked_amid, whole, ascertain_who2\n\
+    fn code_and_identifiers_are_free() {
+        let text = "fn who(amid: &str) { who(\"`behind`\"); } // `who`, forked_amid, whole, ascertain_who2\n\
             /// ```\n/// let who = behind;\n/// ```\nfn behind() {}";
         assert_eq!(rust(text), [""; 0]);
+    }
+
+    #[test]
+    fn refused_words_are_found_in_names_of_tests_and_in_strings() {
+        let text = "#[test]\nfn nobody_is_behind_it() { f(\"a\\nWho b\") }\nfn nobody() { \"everybody's\"; }";
+        assert_eq!(rust(text), ["2:4 name", "2:14 name", "2:34 string", "3:16 string"]);
+    }
+
+    #[test]
+    fn what_is_no_rust_is_an_error() {
+        assert!(of_rust("fn f( {").is_err());
     }
 
     #[test]

@@ -348,9 +348,8 @@ mod mapped {
                 return Err(ConnectError::Refused { path: path.to_owned(), refused });
             }
             (other, _) => {
-                return Err(
-                    connection.broken(format!("it answered who wanted to join with {other:?}"))
-                );
+                return Err(connection
+                    .broken(format!("it answered the client that wanted to join with {other:?}")));
             }
         };
         let (Some(descriptor), true) = (descriptors.pop(), line < MAX_MEMBERS) else {
@@ -507,7 +506,7 @@ mod tests {
         assert_eq!(
             line.coming(),
             [CpuId(3), CpuId(1000)],
-            "it is in the air until it has landed, whoever took it"
+            "it is in the air until it has landed, whichever side took it"
         );
         line.land(CpuId(3));
         line.land(CpuId(5000));

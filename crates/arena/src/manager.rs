@@ -329,7 +329,7 @@ mod tests {
         up.vps[3 + VP_GAP].set_tid(7);
         up.vps[4 + 2 * VP_GAP].set_tid(8);
         let indices: Vec<usize> = areas.vps().map(|vp| vp.index).collect();
-        assert_eq!(indices, [3, 3 + VP_GAP], "behind a gap nobody looks");
+        assert_eq!(indices, [3, 3 + VP_GAP], "beyond a gap no look goes");
     }
 
     #[test]

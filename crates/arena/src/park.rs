@@ -93,12 +93,12 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn a_word_on_which_nobody_sleeps_wakes_nobody() {
+    fn a_word_without_sleepers_wakes_no_thread() {
         let word = ParkWord::default();
         assert!(!word.wake());
         word.prepare();
         assert!(word.is_parked());
-        assert!(!word.cancel(), "nobody woke it");
+        assert!(!word.cancel(), "no thread woke it");
         assert!(!word.wake());
     }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_that_nobody_wakes_comes_back_by_itself() {
+    fn a_sleeper_that_no_thread_wakes_comes_back_by_itself() {
         let word = ParkWord::default();
         word.prepare();
         assert!(!word.sleep(Some(Duration::from_millis(1))));

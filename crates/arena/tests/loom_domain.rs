@@ -59,7 +59,7 @@ fn of_two_takers_one_has_the_gift_and_sees_what_ran_before() {
         let mine = line.take().is_some();
         if mine {
             assert_eq!(work.load(Ordering::Relaxed), 1, "the processor came before what ran on it");
-            assert_eq!(line.coming(), [CpuId(0)], "who has taken it finds it noted");
+            assert_eq!(line.coming(), [CpuId(0)], "the thread that has taken it finds it noted");
         }
         giver.join().unwrap();
         let siblings = sibling.join().unwrap();
@@ -98,7 +98,7 @@ fn sleeper(look_again: bool) {
 }
 
 #[test]
-fn nobody_sleeps_through_a_gift() {
+fn no_thread_sleeps_through_a_gift() {
     explore(|| sleeper(true));
 }
 
@@ -192,15 +192,15 @@ fn each_ordering_of_a_landing_is_needed() {
 }
 
 #[test]
-fn who_lands_a_processor_before_its_grants_is_caught() {
-    is_refuted("who_lands_a_processor_before_its_grants_is_caught", GAP, || {
+fn a_program_that_lands_a_processor_before_its_grants_is_caught() {
+    is_refuted("a_program_that_lands_a_processor_before_its_grants_is_caught", GAP, || {
         booking(false, Planted::LandsEarly)
     });
 }
 
 #[test]
-fn who_looks_at_its_grant_before_the_air_is_caught() {
-    is_refuted("who_looks_at_its_grant_before_the_air_is_caught", GAP, || {
+fn a_look_at_the_grant_before_the_air_is_caught() {
+    is_refuted("a_look_at_the_grant_before_the_air_is_caught", GAP, || {
         booking(false, Planted::LooksLate)
     });
 }

@@ -81,7 +81,7 @@ pub use crate::{
     placement::nearness,
     process::{addresses, forked, panics},
     program::{config, counters, threads},
-    protocols::{arrival, ring, slot, wait_point},
+    protocols::{arrival, ring, shelf, singles, slot, stage, turn, wait_point},
     regions::{barrier, fork_join, occupant, safe_point},
     teams::team,
     thread as local,

@@ -34,7 +34,7 @@
 //!   other in the program's own code are better off on two processors, whatever else runs there
 //!   (`cargo xtask flip flags`: 27 times as many rounds in a second).
 //!
-//! P1 to P3 may meet on one worker: see [`following`].
+//! P1 to P3 may meet on one worker: see [`berth`].
 //!
 //! # Measuring (`manager/analyzer.rs`)
 //! See there.
@@ -51,7 +51,7 @@
 //! threads (D15): a thread without a processor of its own shares those of its program, and threads
 //! that wait give way to it.
 
-use crate::placement::following;
+use crate::placement::berth;
 use crate::program::mask_and_quota::MaskAndQuota;
 use crate::program::program;
 use crate::protocols::wishes::Wishes;
@@ -317,7 +317,7 @@ impl TeamSizer for Managed {
         if self.client().is_alive() {
             self.desk.epoch() << 2 | u32::from(program().masters().are_one()) << 1 | 1
         } else {
-            following::NONE
+            berth::NO_GRANT
         }
     }
 

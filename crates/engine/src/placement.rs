@@ -12,21 +12,20 @@
 //! | the worker | before it runs work | `settle` | where the program may run |
 //! | its master | the worker gets another home | `lodge`; `move_to` if it is to go there at once | as before; there for a moment, not held |
 //! | the program's own wish, or its sizer's processors | a team is made ready | `bind` | there, until it is bound elsewhere |
-//! | the worker at a safe point, or its master while it sleeps | the grant has another epoch than the station follows | `follow` | where the grant puts its seat |
+//! | the worker at a safe point, or its master while it sleeps | the grant has another epoch than the worker follows | `follow` | where the grant puts its seat |
 //! | a master that has it as another thread of its teams than before | no region is open | `take_seat` | as before; it follows at its next look |
 //! | a thread that waits, for a worker whose processor was taken | once in an epoch | `help_onto` | on the helper's processor until its next look |
 //! | the watcher of a manager that died; a master that ends | any time; it has no work | `release` | where the program may run |
 //! | the worker, around what starts threads or programs | any time | `hold`, then `lose_place` | where the program may run, and nothing puts it |
 //!
 //! # The states
-//! Two words, and each has a protocol of its own that is proven by models:
-//! - [`berth`]: whether the worker is *put* on its home until it runs, is bound, or *held*. It
-//!   keeps hints (wakers) and bindings apart: a binding has the last word over a hint.
-//! - [`following`]: the epoch of the grant by which it was bound, or that its place is unknown.
-//!   It orders those that bind: any thread but the worker, or its master while it sleeps, says that
-//!   the place is unknown, so that the worker looks once more.
+//! One state machine, [`berth`], proven by models: whether the worker is *put* on its home until it
+//! runs, is bound, or *held*; and the epoch of the grant by which it was bound, or that its place
+//! is unknown. It keeps hints (wakers) and bindings apart: a binding has the last word over a hint.
+//! And it orders those that bind: any thread but the worker, or its master while it sleeps, says
+//! that the place is unknown, so that the worker looks once more.
 //!
-//! Under both stands a lock, that of the kernel thread's handle. Those that bind wait for it; those
+//! Under it stands a lock, that of the kernel thread's handle. Those that bind wait for it; those
 //! that only hint go on without where it is taken.
 //!
 //! # A worker that changes its master
@@ -47,7 +46,6 @@
 pub(crate) mod berth;
 pub(crate) mod beyond;
 pub(crate) mod binding;
-pub(crate) mod following;
 pub(crate) mod home;
 pub mod nearness;
 pub(crate) mod station;

@@ -132,7 +132,7 @@ mod tests {
                 assert_eq!(idle.look(member), Look::Pending);
                 assert!((0..size).all(|other| idle.contains(other) == (other == member)));
                 assert!(idle.take(member));
-                assert!(!idle.take(member), "nobody is taken twice");
+                assert!(!idle.take(member), "none is taken twice");
             }
         }
     }

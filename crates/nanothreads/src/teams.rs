@@ -43,10 +43,10 @@ use engine::forked::UntilJoin;
 use engine::local::local;
 use engine::panics::{Payload, discard};
 use engine::patience;
+use engine::singles::Singles;
 use engine::team::{self, Concurrency};
 use engine::work::Member;
 use platform::lock::{Mutex, Once};
-use platform::sync::CachePadded;
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -55,7 +55,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, panic_any, resume_unwind};
 use std::sync::PoisonError;
 use std::sync::atomic::{
-    AtomicBool, AtomicUsize,
+    AtomicBool,
     Ordering::{AcqRel, Relaxed},
 };
 
@@ -296,8 +296,7 @@ impl Team {
 struct Meeting {
     barrier: Barrier,
     stop: Stop,
-    /// Singles begun in this region. Writers: members.
-    singles: CachePadded<AtomicUsize>,
+    singles: Singles,
     /// What a single hands to all; nothing when it panicked.
     handed: Mutex<Option<Box<dyn Any + Send>>>,
     /// A member ended its body because such a single had panicked.
@@ -320,7 +319,7 @@ impl Meeting {
         Self {
             barrier: Barrier::new(size),
             stop: Stop::default(),
-            singles: CachePadded::new(AtomicUsize::new(0)),
+            singles: Singles::default(),
             handed: Mutex::new(None),
             is_single_missed: AtomicBool::new(false),
             turns: Once::new(),
@@ -365,10 +364,7 @@ impl Meeting {
         if *self.is_single_missed.get_mut() {
             panic_any(SINGLE_PANICKED);
         }
-        let singles = self.singles.get_mut();
-        if *singles != 0 {
-            *singles = 0;
-        }
+        self.singles.reset();
         if self.turns.get().is_some() {
             self.turns.take();
         }
@@ -411,7 +407,7 @@ pub struct TeamMember<'a> {
     member: Member,
     meeting: &'a Meeting,
     /// Singles, barriers and turns that this member has come to.
-    singles: Cell<usize>,
+    singles: Cell<u32>,
     barriers: Cell<u64>,
     turns: Cell<usize>,
     section: Cell<Section>,
@@ -509,12 +505,9 @@ impl TeamMember<'_> {
     /// i-th one of each member is the same). Cost: one compare-and-swap on one member, a load on
     /// others.
     pub fn single<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
-        let number = self.singles.replace(self.singles.get() + 1);
-        let begun = &self.meeting.singles;
-        // ORDERING: Relaxed - deals the single; what it writes is seen after a barrier or the join.
-        let is_first = begun.load(Relaxed) == number
-            && begun.compare_exchange(number, number + 1, Relaxed, Relaxed).is_ok();
-        is_first.then(body)
+        let number = self.singles.get();
+        self.singles.set(number.wrapping_add(1));
+        self.meeting.singles.begin(number, self.size()).then(body)
     }
 
     /// As [`TeamMember::single`], and all members wait for it and get (clones of) its result. Cost:

@@ -106,16 +106,7 @@ pub(crate) fn cancellable_barrier(frame: &Frame) -> bool {
 pub(crate) fn single(frame: &Frame) -> bool {
     let number = frame.singles.get();
     frame.singles.set(number.wrapping_add(1));
-    if frame.size == 1 {
-        // ORDERING: Relaxed, also below - the counter only elects; barriers order the data.
-        frame.team().singles.store(number.wrapping_add(1), Relaxed);
-        return true;
-    }
-    let taken = &frame.team().singles;
-    let take = || taken.compare_exchange(number, number.wrapping_add(1), Relaxed, Relaxed).is_ok();
-    // A look brings the line once more for a member that then takes it; where many members do not
-    // take it, the look spares the others that number of turns.
-    (frame.size == 2 || taken.load(Relaxed) == number) && take()
+    frame.team().singles.begin(number, frame.size as usize)
 }
 
 /// Begins `single copyprivate`: null for the member that runs it, else, after it has ended, what it

@@ -16,6 +16,7 @@ use crate::settings::{Bind, Icvs, settings};
 use crate::task::{Group, Queues};
 use barriers::{Barriers, CancelBarrier};
 use calmness::Calmness;
+use engine::singles::Singles;
 use engine::{Barrier, Recall, WaitPoint, Work};
 use orders::{Counts, League, Orders, Steady};
 use platform::sync::CachePadded;
@@ -41,7 +42,7 @@ pub(crate) struct Team {
     /// Worksharing constructs in flight.
     pub(crate) ring: Ring,
     /// `single` constructs that were taken.
-    pub(crate) singles: CachePadded<AtomicU32>,
+    pub(crate) singles: Singles,
     /// What `single copyprivate` hands round.
     pub(crate) copied: CachePadded<AtomicPtr<c_void>>,
     /// Task queues and counters.
@@ -104,7 +105,7 @@ impl Team {
             (&raw mut (*this).barriers).write(Barriers::default());
             (&raw mut (*this).members).write(UnsafeCell::new(Vec::new()));
             Ring::init(&raw mut (*this).ring);
-            (&raw mut (*this).singles).write(CachePadded::new(AtomicU32::new(0)));
+            (&raw mut (*this).singles).write(Singles::default());
             (&raw mut (*this).copied).write(CachePadded::new(AtomicPtr::new(ptr::null_mut())));
             (&raw mut (*this).tasks).write(Queues::new());
             (&raw mut (*this).wait).write(WaitPoint::new());
@@ -413,7 +414,7 @@ impl Team {
         self.ring.reset();
         self.counts.constructs.set(0);
         self.counts.singles.set(0);
-        self.singles.store(0, Relaxed);
+        self.singles.reset();
     }
 
     /// Changes an initial team's place in its league.

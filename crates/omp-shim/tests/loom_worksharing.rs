@@ -252,7 +252,7 @@ fn ordered_regions_take_their_turns_and_see_those_before() {
 #[test]
 fn the_orderings_of_turns_are_needed() {
     let name = "ordered_regions_take_their_turns_and_see_those_before";
-    is_needed(name, "src/construct/ring.rs", &[("O1", RACE), ("O2", RACE)]);
+    is_needed(name, "../engine/src/protocols/turn.rs", &[("T1", RACE), ("T2", RACE)]);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn an_iteration_sees_what_the_one_that_it_waits_for_did() {
 #[test]
 fn the_orderings_of_cross_iteration_dependences_are_needed() {
     let name = "an_iteration_sees_what_the_one_that_it_waits_for_did";
-    is_needed(name, "src/worksharing/doacross.rs", &[("X1", RACE), ("X2", RACE)]);
+    is_needed(name, "../engine/src/protocols/stage.rs", &[("P1", RACE), ("P2", RACE)]);
 }
 
 #[test]

@@ -119,24 +119,24 @@ mod tests {
     const ROUNDS: usize = 20_000;
 
     #[test]
-    fn who_waits_for_a_lock_has_the_errno_of_before() {
+    fn a_thread_that_waits_for_a_lock_has_the_errno_of_before() {
         let sum = Mutex::new(0);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     Errno::EDOM.set();
                     for _ in 0..ROUNDS {
-                        *sum.lock().expect("nobody panics") += 1;
+                        *sum.lock().expect("no thread panics") += 1;
                         assert_eq!(Errno::last(), Errno::EDOM);
                     }
                 });
             }
         });
-        assert_eq!(sum.into_inner().expect("nobody panicked"), 4 * ROUNDS);
+        assert_eq!(sum.into_inner().expect("no thread panicked"), 4 * ROUNDS);
     }
 
     #[test]
-    fn who_waits_for_a_first_value_has_the_errno_of_before() {
+    fn a_thread_that_waits_for_a_first_value_has_the_errno_of_before() {
         for round in 0..200 {
             let value = Once::new();
             thread::scope(|scope| {

@@ -123,7 +123,7 @@ fn accesses(file: &str, tag: &str) -> Weakened {
     let behind = |comment: usize| {
         let first = (comment..lines.len())
             .find(|&at| !lines[at].starts_with("//"))
-            .expect("code behind the comment");
+            .expect("code after the comment");
         let last =
             lines[first..].iter().take(LINES).take_while(|line| !begins(line)).count() + first;
         (number(first + 1), number(last))

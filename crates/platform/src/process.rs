@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn start_time_is_found_behind_a_name_with_blanks_and_parentheses() {
+    fn start_time_is_found_after_a_name_with_blanks_and_parentheses() {
         let fields: Vec<String> = (3..=52).map(|field| (field * 10).to_string()).collect();
         let stat = format!("42 (a) b (c)) {}\n", fields.join(" "));
         assert_eq!(parse_start_time(stat.as_bytes()), Some(220));
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_went_to_another_process_or_user_confirms_nobody() {
+    fn a_number_that_went_to_another_process_or_user_confirms_no_process() {
         let peer = Peer { pid: Pid(42), uid: 1000, gid: 1000 };
         let before = Identity { start: 7, uid: 1000 };
         assert!(Identity { start: 7, uid: 1000 }.confirms(&before, &peer));

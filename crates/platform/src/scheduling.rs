@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn long_turns_end_as_what_was_before_and_leave_alone_what_somebody_else_set() {
+    fn long_turns_end_as_what_was_before_and_leave_alone_what_the_program_set() {
         std::thread::spawn(|| {
             let slice = || Duration::from_nanos(attributes().unwrap().sched_runtime);
             let (before, long) = (slice(), Duration::from_millis(20));
@@ -447,7 +447,7 @@ mod tests {
                 ..attributes().unwrap()
             })
             .unwrap();
-            assert_eq!(LongTurns::begin(long).unwrap(), None, "somebody chose that policy");
+            assert_eq!(LongTurns::begin(long).unwrap(), None, "the program chose that policy");
         })
         .join()
         .unwrap();

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_who_runs_and_who_is_not_there_has_no_excuse() {
+    fn a_thread_that_sleeps_or_runs_or_is_not_there_has_no_excuse() {
         let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let mut starvation = of(sleeper.id());
         while look(Pid(sleeper.id().cast_signed())).is_some_and(|(state, _)| state != b'S') {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_excused_for_ever() {
+    fn no_thread_is_excused_for_ever() {
         // A thread that only waits for a processor cannot be had without a crowd: the count is what
         // is tested.
         let mut starvation = of(std::process::id());

@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn another_return_is_made_when_it_is_wanted_later_each_time_and_not_for_ever() {
         let mut returns = Returns::new();
-        assert!((0..100).all(|_| !returns.is_due(false)), "nobody wants one");
+        assert!((0..100).all(|_| !returns.is_due(false)), "no program wants one");
         let due: Vec<u32> = (1..1000).filter(|_| returns.is_due(true)).collect();
         assert_eq!(due, [2, 6, 14, 30, 62, 126]);
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_lost_again_is_left_out_for_longer_and_who_runs_is_forgiven() {
+    fn a_member_that_is_lost_again_is_left_out_for_longer_and_one_that_runs_is_forgiven() {
         let presence = Presence::new();
         let mut now = us(1000);
         let mut leaves = Vec::new();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_were_left_out_are_again_when_one_is_lost_at_once() {
+    fn all_that_were_left_out_are_again_when_one_is_lost_at_once() {
         let presence = Presence::new();
         presence.lost_one_at(us(1000));
         presence.lost_one_at(us(1100));

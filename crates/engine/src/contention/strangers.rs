@@ -237,7 +237,7 @@ mod tests {
         assert!(!is_close(strangers.begin()), "a short one");
         assert_eq!(strangers.judge(long), long);
         assert!(is_close(strangers.begin()));
-        assert!(!strangers.take_turns(), "nobody knows yet who ran");
+        assert!(!strangers.take_turns(), "it is not known yet which thread ran");
         for _ in 0..CLOSE {
             assert!(is_close(strangers.begin()));
             strangers.compare(long / 100, 0);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_away_amid_a_look_did_not_look_for_so_long() {
+    fn a_thread_that_was_away_during_a_look_did_not_look_for_so_long() {
         long();
         let (budget, begin) = (Budget::new(), Ticks::now());
         while begin.elapsed_ticks() <= 2 * Ticks::about_us(DEAR) {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_away_while_the_process_does_not_run_has_met_strangers_for_a_while() {
+    fn a_thread_that_is_away_while_the_process_does_not_run_has_met_strangers_for_a_while() {
         // The evidence is of one processor. The thread is the test's own.
         set_affinity(None, &CpuSet::single(current_cpu())).expect("a thread may stay where it is");
         let (strangers, long) = (strangers(), long());

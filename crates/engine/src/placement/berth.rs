@@ -1,5 +1,7 @@
-//! The berth of a worker: the thread that wakes it puts it on a processor, until it runs; a thread
-//! that binds it, and the worker while it makes children, keep such threads out.
+//! The berth of a worker: what puts it on a processor, in which order, and which has the last word.
+//! The thread that wakes it puts it on its home, until it runs (a hint). Threads that bind it, for
+//! the grant of a manager or the program's own wish, and the worker while it makes children, keep
+//! such threads out. Of two that bind it, the grant has the last word.
 //!
 //! A sleeper may leave its bed by itself ([`sleeper`](crate::protocols::sleeper)). A waker may come
 //! late, or for nothing, since another one was first. So the worker may be running when it is put,
@@ -7,7 +9,9 @@
 //! are idle, what it creates would inherit it, and a bound worker would lose its place.
 //!
 //! # Protocol
-//! One word, `state`, and whether the worker is `bound`.
+//! Three words: `state`, which says what puts or frees the worker just now; whether it is `bound`;
+//! and `follows`, the epoch of the grant by which it was put in its place, or that its place is
+//! unknown, which is no epoch.
 //! - The waker: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`: ->
 //!   `FREE`; P3 puts the worker; P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the
 //!   worker, -> `FREED`. It then wakes the worker. If that was awake: R1 `PUT` -> `PUTTING`, or
@@ -16,7 +20,15 @@
 //!   `FREE`. When it finds `PUTTING`: -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
 //! - The binder: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and
 //!   `SETTLING`; B3 binds the worker. The unbinder: B2, B3, B1. Several may do so at once: the last
-//!   one has the last word ([`following`](crate::placement::following)).
+//!   one has the last word.
+//! - The worker at a safe point, or its master while it sleeps, follows a grant: F1 compares the
+//!   grant's epoch with `follows`; when it is another one: F2 stores the new one; F3 reads where
+//!   that puts the worker, and binds it there, or unbinds it (B1 to B3).
+//! - Any other thread: G1 binds or unbinds the worker (B1 to B3); G2 stores in `follows` that the
+//!   place is unknown, so that the worker looks once more. A helper, which takes a worker that was
+//!   squeezed onto its own processor, does so if it is the first one in this epoch: a swap of
+//!   `helped` (two that first read it and then wrote it would both give their processor away for
+//!   one worker, and another squeezed one would go without).
 //! - The creator does P3 and P4 of a worker that no other thread can supply or bind yet, which is
 //!   born in `PUTTING`.
 //! - A thread that wants the worker elsewhere while it runs puts it there and frees it at once
@@ -34,6 +46,8 @@
 //! - E-I2 A worker that is not bound has the program's mask, or what the program bound it to by
 //!   itself, when the state is `FREE` or `FREED`.
 //! - E-I3 A worker that was bound before the last B3 is where B3 put it.
+//! - E-I4 When all are done, the worker is where the grant in force puts it, or its next F1 says
+//!   that it follows another one.
 //!
 //! # Races
 //! *It runs while it is put.* A is at P3; the worker leaves its bed, finds `PUTTING` at S1, says
@@ -49,6 +63,16 @@
 //! *It is bound while it is put.* Either B2 sees `PUTTING` and waits, or P2 sees `bound`: each
 //! writes, fences, and reads. The same holds for S1 and S2, R1 and R2.
 //!
+//! *It follows a grant while it is released.* A (the worker) stores epoch 4 (F2) and is about to
+//! bind itself; B (a thread that saw the manager die) unbinds it (G1) and stores (G2); A binds
+//! itself to what 4 said (F3). A's next F1 finds that its place is unknown, and A goes to its place
+//! once more. With G2 before G1, A could do F1 to F3 in between: B would have the last word on the
+//! place, and A on the epoch. And if G2 stored [`NO_GRANT`], A would stay where 4 said when the
+//! manager died.
+//!
+//! *A grant while it follows one.* A stores 4, the manager publishes 5, A reads 5's place. The next
+//! F1 compares 4 with 5, and A goes to the same place again.
+//!
 //! *It is unbound while it makes a child.* `bound` falls after B3: a worker that finds it down has
 //! the mask of the program.
 //!
@@ -63,7 +87,9 @@
 //! `state`: AcqRel exchanges and Acquire loads pair with each other: a thread that sees that
 //! another one is done sees what that did to the mask. The fences of P2, S2 and B2 pair with each
 //! other; B1 of a binder is Relaxed, ordered by them. B1 of an unbinder is Release, and pairs with
-//! the Acquire loads of `bound`.
+//! the Acquire loads of `bound`. `follows` and `helped`: Relaxed; the kernel binds a thread under a
+//! lock of that thread, so that the second thread to bind it sees (and in the order of `follows`
+//! comes after) what the first one stored before.
 
 use platform::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -88,6 +114,11 @@ const SETTLING: u32 = 5;
 /// It makes children.
 const HELD: u32 = 6;
 
+/// The epoch of a program without a manager.
+pub(crate) const NO_GRANT: u32 = 0;
+/// The worker's place is unknown. No epoch: those of grants are odd.
+const UNKNOWN: u32 = 2;
+
 /// A wait yields this many times, and then sleeps between two looks.
 const YIELDS: u32 = 100;
 const NAP: Duration = Duration::from_micros(50);
@@ -99,6 +130,8 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(10);
 pub(crate) struct Berth {
     state: AtomicU32,
     bound: AtomicBool,
+    follows: AtomicU32,
+    helped: AtomicU32,
 }
 
 /// The worker while no thread puts it; see [`Berth::hold`].
@@ -115,7 +148,12 @@ impl Berth {
     /// [`Berth::free_first`]).
     #[must_use]
     pub(crate) fn new() -> Self {
-        Self { state: AtomicU32::new(PUTTING), bound: AtomicBool::new(false) }
+        Self {
+            state: AtomicU32::new(PUTTING),
+            bound: AtomicBool::new(false),
+            follows: AtomicU32::new(UNKNOWN),
+            helped: AtomicU32::new(NO_GRANT),
+        }
     }
 
     /// P3 and P4 of the creator, before another thread can supply or bind the worker. `put` puts it
@@ -224,6 +262,38 @@ impl Berth {
         go();
         // ORDERING: Release - a thread that sees that makes children with the mask of the program.
         self.bound.store(false, Release);
+    }
+
+    /// F1: true when the worker was put where the grant of `epoch` puts it. Cost: a load of a line
+    ///     that is rarely written.
+    #[inline]
+    pub(crate) fn follows(&self, epoch: u32) -> bool {
+        // ORDERING: Relaxed - see the module head.
+        self.follows.load(Relaxed) == epoch
+    }
+
+    /// F2 and F3. `go` reads the grant, and binds or unbinds the worker.
+    pub(crate) fn follow(&self, epoch: u32, go: impl FnOnce()) {
+        // ORDERING: Relaxed - see the module head.
+        self.follows.store(epoch, Relaxed);
+        go();
+    }
+
+    /// G1 and G2. `go` binds or unbinds the worker.
+    pub(crate) fn put_elsewhere(&self, go: impl FnOnce()) {
+        go();
+        // ORDERING: Relaxed - see the module head.
+        self.follows.store(UNKNOWN, Relaxed);
+    }
+
+    /// The same, by the first helper in `epoch`; false for the others.
+    pub(crate) fn help(&self, epoch: u32, go: impl FnOnce()) -> bool {
+        // ORDERING: Relaxed - the swap alone decides.
+        let is_first = self.helped.swap(epoch, Relaxed) != epoch;
+        if is_first {
+            self.put_elsewhere(go);
+        }
+        is_first
     }
 
     /// H1 and H2, on the worker: no thread puts it until the answer is dropped. `free` gives it the

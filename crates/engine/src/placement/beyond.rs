@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_enrolls_while_another_one_is_open_is_together_with_it_at_once_and_nobody_with_those_who_left()
+    fn a_master_that_enrolls_while_another_one_is_open_is_together_with_it_at_once_and_none_with_those_that_left()
      {
         let lender = Lender::new();
         let mut one = Master::of(&lender);
@@ -188,6 +188,6 @@ mod tests {
         for _ in 0..100 {
             drop(Master::of(&lender));
         }
-        assert_eq!(lender.masters(), 2, "only who is there, and who came last");
+        assert_eq!(lender.masters(), 2, "only the one that is there, and the one that came last");
     }
 }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_beyond_the_processors_sits_beside_its_master_unless_that_is_the_only_one() {
+    fn a_thread_beyond_the_processors_sits_beside_its_master_unless_that_is_the_only_one() {
         let nobody = |_| None;
         assert_eq!(Home::beyond(0, nobody, true), Some(Home::Beside));
         assert_eq!(Home::beyond(1, nobody, true), None);

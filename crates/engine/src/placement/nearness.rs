@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_follow_members_that_move_and_who_is_nowhere_is_far() {
+    fn orders_follow_members_that_move_and_one_that_is_nowhere_is_far() {
         let machine = machine(&[(0, 0), (0, 0), (2, 1), (2, 1)]);
         let mut nearness = Nearness::default();
         nearness.set(on(&machine, &[0, 2, 1, 3]).into_iter());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lodges_elsewhere_than_its_number_says_is_there() {
+    fn a_worker_that_lodges_elsewhere_than_its_number_says_is_there() {
         let machine = machine(&[(0, 0), (1, 0), (2, 1), (3, 1)]);
         let map = Map::new(&machine, &machine.online()).expect("it has several places");
         let place = |cpu| map.at(CpuId(cpu));
@@ -359,7 +359,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_is_looked_at_once_and_nobody_before_a_nearer_one(
+        fn each_member_is_looked_at_once_and_none_before_a_nearer_one(
             places in prop::collection::vec(prop::option::of((0_u32..4, 0_u32..2)), 1..20),
         ) {
             let place = |(cache, half)| Place { cache: cache * 2 + half, node: half };

@@ -5,7 +5,6 @@
 //! [`placement`](crate::placement).
 
 use crate::placement::berth::{Berth, Held};
-use crate::placement::following::{Following, Helped};
 use crate::placement::home::Home;
 use crate::program::program;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
@@ -64,10 +63,8 @@ pub(crate) struct Station {
     /// The processor where it fell asleep.
     slept_on: AtomicU32,
     number: usize,
-    /// Its seat under a manager ([`crate::manager`]), and the grant that it follows.
+    /// Its seat under a manager ([`crate::manager`]).
     seat: AtomicUsize,
-    following: Following,
-    helped: Helped,
 }
 
 impl Station {
@@ -84,8 +81,6 @@ impl Station {
             slept_on: AtomicU32::new(NOWHERE),
             number,
             seat: AtomicUsize::new(number),
-            following: Following::unknown(),
-            helped: Helped::never(),
         }
     }
 
@@ -311,40 +306,36 @@ impl Station {
     /// F1: it was put where the grant of `epoch` puts it.
     #[inline]
     pub(crate) fn follows(&self, epoch: u32) -> bool {
-        self.following.is(epoch)
+        self.berth.follows(epoch)
     }
 
     /// F2 and F3: it goes where the grant of `epoch` puts it, as `bounds` reads. By itself, or by
     /// its master while it sleeps. Later, where its creator has not put it anywhere yet.
     pub(crate) fn follow(&self, epoch: u32, bounds: impl FnOnce() -> Bounds) {
         if self.can_be_bound() {
-            self.following.follow(epoch, || self.bind(bounds()));
+            self.berth.follow(epoch, || self.bind(bounds()));
         }
     }
 
     /// G1 and G2 of the first helper in `epoch`, on whose processor it goes on; false for others.
     pub(crate) fn help_onto(&self, cpu: CpuId, epoch: u32) -> bool {
-        let is_mine = self.helped.take(epoch);
-        if is_mine {
-            self.following.put_elsewhere(|| self.bind(Bounds::On(cpu)));
-        }
-        is_mine
+        self.berth.help(epoch, || self.bind(Bounds::On(cpu)))
     }
 
     /// G1 and G2: another thread lets it run where the program may.
     pub(crate) fn release(&self) {
-        self.following.put_elsewhere(|| self.bind(Bounds::Anywhere));
+        self.berth.put_elsewhere(|| self.bind(Bounds::Anywhere));
     }
 
     /// G1 and G2: it has another number for a manager, and goes there at its next look.
     pub(crate) fn take_seat(&self, seat: usize) {
         // ORDERING: Relaxed - changed by its master while it has no work.
-        self.following.put_elsewhere(|| self.seat.store(seat, Relaxed));
+        self.berth.put_elsewhere(|| self.seat.store(seat, Relaxed));
     }
 
     /// G2: its thread has another mask than it was given.
     pub(crate) fn lose_place(&self) {
-        self.following.put_elsewhere(|| {});
+        self.berth.put_elsewhere(|| {});
     }
 
     /// Its number for a manager.

@@ -88,7 +88,7 @@ pub fn end_child(report: &str) -> ! {
 pub fn end_child_of_worker() -> ! {
     end_child(
         "this process was forked in a worker's part of a region, or in work that was offered to a worker, and goes \
-         on behind it, where its master, a thread of its parent, would be; a forked child must end, or exec, before it \
+         on after it, where its master, a thread of its parent, would be; a forked child must end, or exec, before it \
          leaves the part that it was forked in",
     )
 }

@@ -178,11 +178,11 @@ mod tests {
         assert_eq!(Arc::strong_count(&kept), 1);
         panic.keep(Box::new(Arc::clone(&kept)));
         drop(panic);
-        assert_eq!(Arc::strong_count(&kept), 1, "what nobody takes is dropped");
+        assert_eq!(Arc::strong_count(&kept), 1, "what is not taken is dropped");
     }
 
     #[test]
-    fn what_a_thread_of_the_parent_was_amid_is_neither_taken_nor_waited_for() {
+    fn what_a_thread_of_the_parent_was_doing_is_neither_taken_nor_waited_for() {
         let panic = FirstPanic::default();
         panic.owner.store(Born::now().number() + 1, Relaxed);
         assert_eq!(text(&panic), None);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_lapped_takes_part_in_every_work_that_is_still_open() {
+    fn a_worker_that_was_lapped_takes_part_in_every_work_that_is_still_open() {
         for published in 1..30_u64 {
             let ring = Four::new();
             (1..=published).for_each(|number| ring.publish(number, word(number as usize)));

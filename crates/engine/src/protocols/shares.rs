@@ -262,7 +262,7 @@ mod tests {
         shares.saw(&b, false);
         assert_eq!((shares.busy(), shares.take(&a, 2, 2)), (1, 2));
         shares.saw(&a, false);
-        assert_eq!(a.held(), 2, "who is in a region is counted");
+        assert_eq!(a.held(), 2, "a master in a region is counted");
         shares.saw(&b, true);
         assert_eq!((b.held(), shares.busy()), (1, 3));
         shares.saw(&b, false);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_tells_who_runs_from_who_sleeps() {
+    fn a_look_tells_threads_that_run_from_those_that_sleep() {
         let shares = Shares::default();
         let own = shares.enroll(Some(current_tid()));
         std::thread::scope(|scope| {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_awake_when_he_is_woken_was_prepared_in_vain() {
+    fn a_worker_that_is_awake_when_it_is_woken_was_prepared_in_vain() {
         let bed = leak(0);
         let prepare =
             Preparation { before: count, in_vain: |times| _ = times.fetch_add(10, SeqCst) };

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn recoverable_work_belongs_to_who_claims_it_first() {
+    fn recoverable_work_belongs_to_the_thread_that_claims_it_first() {
         let slot = Slot::new(0_u32);
         // SAFETY: single thread plays both parties in turn.
         unsafe {

@@ -170,7 +170,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn a_sleeper_is_woken_by_who_makes_its_condition_true() {
+    fn a_sleeper_is_woken_by_the_thread_that_makes_its_condition_true() {
         for _ in 0..200 {
             let shared = Arc::new((WaitPoint::new(), AtomicBool::new(false)));
             let sleeper = {

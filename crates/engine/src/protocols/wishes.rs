@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_others_want_is_given_back_after_a_short_while_by_who_has_one() {
+    fn a_processor_that_others_want_is_given_back_after_a_short_while_by_its_holder() {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 2);
         notes.take();
@@ -351,7 +351,11 @@ mod tests {
         );
         assert!(wishes.are_down());
         wishes.rise(&notes, 2);
-        assert_eq!(notes.take(), ["release 1", "resume"], "nothing to wait for: somebody has it");
+        assert_eq!(
+            notes.take(),
+            ["release 1", "resume"],
+            "nothing to wait for: another master has it"
+        );
     }
 
     #[test]
@@ -377,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn several_masters_ask_for_what_they_hold_when_nobody_forks() {
+    fn several_masters_ask_for_what_they_hold_when_none_forks() {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 8);
         assert_eq!(
@@ -387,7 +391,7 @@ mod tests {
         assert_eq!(
             wishes.lower_beside_others(&notes, Lease::Wanted, SERIAL, 9, 2),
             Some(AGAIN),
-            "somebody forked"
+            "another master forked"
         );
         let lower =
             |lease, busy| wishes.lower_beside_others(&notes, lease, SERIAL + AGAIN, 9, busy);

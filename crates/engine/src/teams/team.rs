@@ -281,7 +281,7 @@ impl Team {
         local.run(region.membership(0, None), work, data);
         if recoverable {
             // SAFETY: - L1, and supplied as recoverable above.
-            unsafe { run_what_nobody_began(local, members, &region, born) };
+            unsafe { run_what_is_not_begun(local, members, &region, born) };
         }
         if born.is_parents() {
             // The region's body forked, and this is the child: the other members are the parent's
@@ -326,7 +326,7 @@ fn may_be_late(members: &[&'static Worker]) -> bool {
 ///
 /// # Safety
 /// - The caller is the members' master, and supplied `region` by their lines as recoverable.
-unsafe fn run_what_nobody_began(
+unsafe fn run_what_is_not_begun(
     local: &Local,
     members: &[&'static Worker],
     region: &Region,

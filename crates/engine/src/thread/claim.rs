@@ -114,7 +114,7 @@ impl Claim {
     pub(super) fn take(&self, wanted: usize, limit: usize) -> usize {
         self.is_counted.set(true);
         let share = self.share.borrow();
-        let share = share.as_ref().expect("who forks was enrolled");
+        let share = share.as_ref().expect("a master that forks was enrolled");
         let shares = program().masters().shares();
         shares.look_around(Some(share));
         shares.take(share, wanted, limit)

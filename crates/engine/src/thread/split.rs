@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sizes_sum_up_and_nobody_goes_without(weights in weights(), more in 0_usize..200) {
+        fn sizes_sum_up_and_no_group_goes_without(weights in weights(), more in 0_usize..200) {
             let total = weights.len() + more;
             let sizes = split(total, &weights);
             prop_assert_eq!(sizes.len(), weights.len());
@@ -110,7 +110,7 @@ mod tests {
         }
 
         #[test]
-        fn who_gets_more_than_one_is_within_one_of_the_share_of_the_rest(weights in prop::collection::vec(1_usize..1000, 1..20), more in 0_usize..200) {
+        fn a_group_of_more_than_one_is_within_one_of_the_share_of_the_rest(weights in prop::collection::vec(1_usize..1000, 1..20), more in 0_usize..200) {
             let total = weights.len() + more;
             let sizes = split(total, &weights);
             // Naive oracle: groups above 1 share what groups of 1 leave; floating point is exact

@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn a_manager_s_word_needs_no_evidence() {
         let known = Knowledge {
-            is_load_seen: || -> bool { panic!("nobody asks for evidence under a manager") },
+            is_load_seen: || -> bool { panic!("evidence is not asked for under a manager") },
             has_processor_for_each: || -> bool { panic!("nor for this") },
             learnt: LONG,
         };

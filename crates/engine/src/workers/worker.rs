@@ -304,7 +304,7 @@ impl Worker {
     pub(crate) unsafe fn attached(&self) -> &Attachment {
         // SAFETY: - caller's contract.
         let attachment = unsafe { &*self.attachment.get() };
-        attachment.as_ref().expect("what was found was broadcast to somebody attached")
+        attachment.as_ref().expect("what was found was broadcast to an attached worker")
     }
 
     /// Takes broadcasts from another ring from now on.

@@ -325,13 +325,13 @@ mod tests {
         let first = recurse(deque, depth - 1, item);
         if opens {
             // SAFETY: - as above.
-            assert!(unsafe { deque.pop() }, "nobody steals");
+            assert!(unsafe { deque.pop() }, "no thread steals");
         }
         u32::from(opens) + first + recurse(deque, depth - 1, item)
     }
 
     #[test]
-    fn a_recursion_that_nobody_steals_from_opens_few() {
+    fn a_recursion_without_thieves_opens_few() {
         let depth = 16;
         // Joins with fewer than CUSHION older halves open.
         let cushion: u32 =

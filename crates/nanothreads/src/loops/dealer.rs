@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_chunk_that_broke_is_not_dealt_to_that_member() {
+    fn what_comes_after_a_chunk_that_broke_is_not_dealt_to_that_member() {
         for schedule in [
             Schedule::Static,
             Schedule::PURE,

@@ -209,7 +209,11 @@ fn ordered_sections_run_in_order_and_no_wake_is_lost() {
 #[test]
 fn each_ordering_of_the_token_is_needed() {
     let tags = [("T1", RACE), ("T2", RACE)];
-    is_needed("ordered_sections_run_in_order_and_no_wake_is_lost", "src/loops/turns.rs", &tags);
+    is_needed(
+        "ordered_sections_run_in_order_and_no_wake_is_lost",
+        "../engine/src/protocols/turn.rs",
+        &tags,
+    );
 }
 
 #[test]
@@ -258,7 +262,7 @@ fn a_stage_sees_what_the_stage_before_wrote() {
 fn each_ordering_of_a_stage_is_needed() {
     is_needed(
         "a_stage_sees_what_the_stage_before_wrote",
-        "src/loops/stages.rs",
+        "../engine/src/protocols/stage.rs",
         &[("P1", RACE), ("P2", RACE)],
     );
 }

@@ -1,31 +1,12 @@
-//! The turn of an ordered loop: a token that goes from chunk to chunk in the order of the
-//! iterations.
+//! The turn of an ordered loop ([`engine::turn`]) on a few lines, each with a place to wait, chosen
+//! by the number of the chunk's first iteration.
 //!
-//! # Protocol
-//! The token is the number of the first iteration whose chunk may run its ordered sections. It is
-//! written to one of a few lines, chosen by that number, so that a hand-over moves one line between
-//! two processors, however many members wait.
-//! 1. `pass` (the member that has the token): writes the next chunk's begin to the line of that
-//!    number: T1.
-//! 2. `is_turn` (the next one): sees its own begin in its line: T2.
-//!
-//! # Invariants
-//! T-a Each number is passed once, by the chunk before it: a line that holds a chunk's number means
-//!     that all chunks before it are done, and no member overwrites it before that chunk itself
-//!     passes the token on.
-//! T-b Two chunks that share a line share its sleepers: a wake for one of them makes the other look
-//! and sleep again.
-//!
-//! # Orderings
-//! T1 Release with T2 Acquire: what all sections before did is seen by the next one, since each of
-//! them saw the one before it. Sleeping: [`WaitPoint`]; T1 is its N1.
+//! Two chunks that share a line share its sleepers: a wake for one of them makes the other look and
+//! sleep again. Sleeping: [`WaitPoint`]; T1 is its N1.
 
+use engine::turn::Turn;
 use engine::wait_point::WaitPoint;
 use platform::sync::CachePadded;
-use platform::sync::atomic::{
-    AtomicUsize,
-    Ordering::{Acquire, Release},
-};
 use std::num::NonZeroUsize;
 
 /// See the module head.
@@ -40,7 +21,7 @@ pub(crate) struct Turns {
 
 #[derive(Debug)]
 struct Line {
-    turn: AtomicUsize,
+    turn: Turn,
     waiters: WaitPoint,
 }
 
@@ -54,7 +35,7 @@ impl Turns {
     pub(crate) fn new(first: usize, stride: NonZeroUsize, members: usize) -> Self {
         let lines = members.min(MOST_LINES) | 1;
         let line =
-            |_| CachePadded::new(Line { turn: AtomicUsize::new(first), waiters: WaitPoint::new() });
+            |_| CachePadded::new(Line { turn: Turn::new(first as u64), waiters: WaitPoint::new() });
         Self { lines: (0..lines).map(line).collect(), first, stride }
     }
 
@@ -62,20 +43,17 @@ impl Turns {
         &self.lines[begin.wrapping_sub(self.first) / self.stride % self.lines.len()]
     }
 
-    /// Step T2: true when the chunk that begins with `begin` has the token.
+    /// True when the chunk that begins with `begin` has the token.
     #[inline]
     pub(crate) fn is_turn(&self, begin: usize) -> bool {
-        // ORDERING: Acquire (T2) - pairs with T1.
-        self.line(begin).turn.load(Acquire) == begin
+        self.line(begin).turn.is_at(begin as u64)
     }
 
-    /// Step T1: hands the token to the chunk that begins with `next`. Only by the member that has
-    /// it.
+    /// Hands the token to the chunk that begins with `next`. Only by the member that has it.
     #[inline]
     pub(crate) fn pass(&self, next: usize) {
         let line = self.line(next);
-        // ORDERING: Release (T1) - pairs with T2.
-        line.turn.store(next, Release);
+        line.turn.pass_on(next as u64);
         line.waiters.notify_all();
     }
 

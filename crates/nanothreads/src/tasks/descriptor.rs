@@ -169,12 +169,8 @@ impl NanoPtr {
         }
         // Nothing is left in a finished plain task that would have to be dropped: its closure was
         // taken, and so was a panic.
-        match shelf {
-            // SAFETY: - it was a shelf's (`pooled`), and is gone.
-            Some(shelf) => unsafe { shelf.give(nano, store) },
-            // SAFETY: - as above.
-            None => unsafe { store.give(nano) },
-        }
+        // SAFETY: - it was a shelf's (`pooled`), and is gone.
+        unsafe { store.give(nano, shelf) };
     }
 
     /// A plain task below `up`, in a place of `shelf`, with one share that the creator holds.
@@ -188,7 +184,7 @@ impl NanoPtr {
         number: u64,
         fill: impl FnOnce(&mut Body),
     ) -> Self {
-        let place = shelf.take(store);
+        let place = store.take(shelf);
         // SAFETY: - a fresh place for a descriptor.
         unsafe { place.write(Nano::value(up, scope, Body::empty(), None, creator, number, true)) };
         // SAFETY: - written just now.

@@ -85,7 +85,7 @@ impl Team {
     ) -> (Child, Named) {
         let (this, nano) = self.described(task);
         let last = nano.node.inputs.release(1);
-        assert!(last, "it waits for nobody");
+        assert!(last, "it waits for no task");
         let mut ready = None;
         // SAFETY: - caller's contract; that was the last share.
         unsafe { self.scheduler.inputs_are_there(Some(self.seat(0)), this, &mut ready) };

@@ -116,7 +116,7 @@ fn each_ordering_of_a_list_of_successors_is_needed() {
         &tags,
     );
     is_needed(
-        "who_sees_a_task_finished_sees_what_it_did",
+        "a_thread_that_sees_a_task_finished_sees_what_it_did",
         "src/tasks/successors.rs",
         &[("P2", RACE), ("P3", RACE)],
     );
@@ -276,9 +276,9 @@ fn a_near_end_that_orders_nothing_is_caught() {
 }
 
 #[test]
-fn a_near_add_beside_a_share_of_somebody_else_is_caught() {
+fn a_near_add_beside_a_share_of_another_thread_is_caught() {
     is_refuted(
-        "a_near_add_beside_a_share_of_somebody_else_is_caught",
+        "a_near_add_beside_a_share_of_another_thread_is_caught",
         "the creator went on too early",
         || creator_and_children(2, End::NearTwice),
     );
@@ -441,7 +441,7 @@ fn two_pushes_wake_two_sleepers() {
 }
 
 #[test]
-fn who_pushes_needs_its_fence_before_it_looks_for_sleepers() {
+fn a_thread_that_pushes_needs_its_fence_before_it_looks_for_sleepers() {
     is_needed("two_pushes_wake_two_sleepers", "src/idle.rs", &[("K2", DEADLOCK)]);
 }
 
@@ -627,6 +627,6 @@ fn finished() {
 }
 
 #[test]
-fn who_sees_a_task_finished_sees_what_it_did() {
+fn a_thread_that_sees_a_task_finished_sees_what_it_did() {
     explore(finished);
 }

@@ -76,7 +76,7 @@ impl Own {
             handover: Cell::new(None),
             attention: Cell::new(false),
             held: Held::new(),
-            shelf: Shelf::new(),
+            shelf: Shelf::default(),
         }
     }
 
@@ -92,7 +92,8 @@ impl Own {
         self.attention.set(false);
         debug_assert!(self.held.allows(std::ptr::null()), "the scope has waited for all shares");
         if trimmed {
-            self.shelf.forget();
+            // The slabs that they were in are gone.
+            self.shelf.take_all();
         }
     }
 }

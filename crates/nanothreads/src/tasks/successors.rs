@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_list_takes_nobody() {
+    fn a_closed_list_takes_no_waiter() {
         let list = Successors::new();
         list.close(|_: u32| panic!("empty"));
         assert!(list.is_closed());

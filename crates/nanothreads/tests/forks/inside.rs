@@ -18,7 +18,7 @@ fn members() -> u32 {
 
 /// The child of an inner region's master goes on in the outer region's part, where a processor is
 /// lent that is its parent's.
-fn child_behind_an_inner_region_has_regions_of_its_own(divided: bool) {
+fn child_after_an_inner_region_has_regions_of_its_own(divided: bool) {
     // Four processors: two are left, one for each member.
     let outer = Team::exact(2).expect("threads");
     let pid = AtomicI32::new(-1);
@@ -42,12 +42,12 @@ fn child_behind_an_inner_region_has_regions_of_its_own(divided: bool) {
             leave(is_right);
         }
     });
-    assert_right(pid.into_inner(), "has regions of its own behind the inner region");
+    assert_right(pid.into_inner(), "has regions of its own after the inner region");
     assert_eq!(members(), 4);
 }
 
 /// What the child of a taken-back part panics with is the child's.
-fn panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs() {
+fn panic_after_a_fork_in_a_part_that_was_taken_back_is_the_childs() {
     let (pair, master) = (Team::exact(2).expect("threads"), thread::current().id());
     static PID: AtomicI32 = AtomicI32::new(-1);
     for _ in 0..200 {
@@ -166,9 +166,9 @@ fn a_child_goes_on_outside_the_region_in_which_it_was_forked() {
         nanothreads::builder().dispatch(Dispatch::Lines).sizer(Fixed::new(4)).install().is_ok()
     );
     assert_eq!(members(), 4);
-    child_behind_an_inner_region_has_regions_of_its_own(false);
-    child_behind_an_inner_region_has_regions_of_its_own(true);
-    panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs();
+    child_after_an_inner_region_has_regions_of_its_own(false);
+    child_after_an_inner_region_has_regions_of_its_own(true);
+    panic_after_a_fork_in_a_part_that_was_taken_back_is_the_childs();
     child_at_the_end_of_an_overlap_is_told();
     child_of_the_callers_group_has_its_result();
     child_of_a_part_that_was_taken_back_has_what_its_thread_did::<1>();

@@ -74,7 +74,7 @@ fn verdict(inner: u64, had_two: bool, outer: &std::thread::Result<(i32, u32)>) -
 // One test: what it forks would otherwise be a copy of a process in which another test is in a
 // region.
 #[test]
-fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_parents() {
+fn a_child_runs_the_halves_that_were_not_stolen_and_is_told_of_those_that_are_the_parents() {
     own_process!();
     assert!(nanothreads::builder().sizer(Fixed::new(2)).install().is_ok());
     let parent = std::process::id();

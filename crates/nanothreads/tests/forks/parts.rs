@@ -45,7 +45,7 @@ fn threads(team: &Team) -> u32 {
     team.run(|member| {
         count.fetch_add(1, AcqRel);
         member.barrier();
-        assert_eq!(count.load(Acquire), member.size() as u32, "the barrier let somebody through");
+        assert_eq!(count.load(Acquire), member.size() as u32, "the barrier let a member through");
         member.barrier();
     });
     count.into_inner()
@@ -139,7 +139,7 @@ fn child_leaves_the_parts_of_others_alone(team: &Team) {
 }
 
 #[test]
-fn a_child_behind_its_part_has_kept_teams_of_its_own_or_is_ended_where_its_master_would_be() {
+fn a_child_after_its_part_has_kept_teams_of_its_own_or_is_ended_where_its_master_would_be() {
     own_process!();
     let team = Team::exact(3).expect("threads");
     for panics in [false, true, false] {

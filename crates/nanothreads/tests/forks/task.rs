@@ -41,7 +41,7 @@ fn child_that_leaves_the_last_task_is_ended(team: &Team) {
 }
 
 /// There are no tasks of the parent's that it could wait for.
-fn child_that_is_forked_in_a_body_behind_all_tasks_leaves_the_scope() {
+fn child_that_is_forked_in_a_body_after_all_tasks_leaves_the_scope() {
     for _ in 0..5 {
         let parent = std::process::id();
         let pid = scope(|s| {
@@ -87,5 +87,5 @@ fn a_child_has_scopes_of_its_own_and_is_ended_when_it_goes_on_with_its_parents_t
     for size in [1, 3] {
         child_that_leaves_the_last_task_is_ended(&Team::exact(size).expect("threads"));
     }
-    child_that_is_forked_in_a_body_behind_all_tasks_leaves_the_scope();
+    child_that_is_forked_in_a_body_after_all_tasks_leaves_the_scope();
 }

@@ -200,7 +200,7 @@ fn a_loop_that_breaks_starts_nothing_more_and_says_why() {
 }
 
 #[test]
-fn a_search_does_not_look_behind_what_it_found() {
+fn a_search_does_not_look_beyond_what_it_found() {
     own_process!();
     let _masters = four();
     for schedule in schedules() {

@@ -42,7 +42,7 @@ fn a_hot_thread_between_regions_gives_its_processor_back_where_others_want_it() 
 }
 
 #[test]
-fn a_hot_thread_keeps_its_processor_where_nobody_else_wants_it() {
+fn a_hot_thread_keeps_its_processor_where_no_other_thread_wants_it() {
     own_process!();
     with_an_active_script(|script| {
         region(script);

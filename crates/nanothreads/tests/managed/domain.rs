@@ -100,7 +100,7 @@ fn second_thread_comes_to_all(cpus: &CpuSet) {
 }
 
 #[test]
-fn where_nobody_of_the_domain_wants_a_processor_it_is_given_back_to_the_manager() {
+fn where_no_program_of_the_domain_wants_a_processor_it_is_given_back_to_the_manager() {
     own_process!();
     with_a_domain(|script| {
         let [a, b] = script.cpus;

@@ -13,7 +13,7 @@ fn a_request_falls_in_a_serial_phase_and_rises_at_the_next_region() {
         let [a, b] = script.cpus;
         threads_of(2);
         eventually("the request falls", || script.areas.request().requested == 1);
-        assert!(script.areas.released().is_empty(), "nobody wants it: it is not given back");
+        assert!(script.areas.released().is_empty(), "no program wants it: it is not given back");
         // As a manager answers, and the other way round while the next fork waits for it.
         script.grant(&[a], true);
         let team = Team::at_most(2).unwrap();

@@ -193,12 +193,12 @@ fn take_part(path: &Path, setup: Setup) -> Managed {
         library: "script".into(),
         within: None,
     };
-    let client = Client::connect(path, &hello, PATIENCE).expect("the script takes everybody");
+    let client = Client::connect(path, &hello, PATIENCE).expect("the script takes all programs");
     let managed = Managed::new(client);
     if !setup.domain {
         return managed;
     }
-    managed.in_domain(Domain::join(path, PATIENCE).expect("the script takes everybody"))
+    managed.in_domain(Domain::join(path, PATIENCE).expect("the script takes all programs"))
 }
 
 /// The next program that connects, and what it says first.

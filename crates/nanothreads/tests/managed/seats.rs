@@ -394,7 +394,7 @@ fn a_waiting_thread_hands_its_processor_to_one_that_was_squeezed() {
                     script.areas.set_preempted(1);
                 }
                 begun.wait();
-                eventually("somebody helps", || mask_of(own) == on(b));
+                eventually("one of them helps", || mask_of(own) == on(b));
                 was_helped.store(true, Relaxed);
             }
         });
@@ -446,7 +446,7 @@ fn speedups_are_measured_where_the_policy_asks_for_them_only() {
         eventually("regions of two threads", || sizes_of_an_iteration() == [2, 2]);
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_millis(300) {
-            assert_eq!(sizes_of_an_iteration(), [2, 2], "nobody asked for a measurement");
+            assert_eq!(sizes_of_an_iteration(), [2, 2], "no measurement was asked for");
         }
         let before = script.areas.report();
         script.page.set_state(State { reports: true, ..State::default() });

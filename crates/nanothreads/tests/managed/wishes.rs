@@ -27,7 +27,7 @@ fn regions_inside_raise_the_request_and_it_falls_when_there_are_none() {
     pair.run(|_| ());
     assert_eq!(REQUESTED.load(Relaxed), 2);
     sizes();
-    assert_eq!(REQUESTED.load(Relaxed), 2, "nobody knows yet");
+    assert_eq!(REQUESTED.load(Relaxed), 2, "it is not known yet");
     assert_eq!(sizes(), [2, 2]);
     assert_eq!(REQUESTED.load(Relaxed), 4, "two threads that want two each");
     let mut regions = 0;

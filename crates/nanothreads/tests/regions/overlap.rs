@@ -81,7 +81,7 @@ fn workers_are_at_several_constructs_before_the_master_joins_any() {
             for (number, begun) in begun.iter().enumerate() {
                 let order = &order;
                 let work = move |member: Member| {
-                    order.lock().expect("nobody panics").push((member.id, number));
+                    order.lock().expect("no thread panics").push((member.id, number));
                     begun.fetch_add(1, Release);
                 };
                 drop(o.fork(work));
@@ -92,9 +92,9 @@ fn workers_are_at_several_constructs_before_the_master_joins_any() {
                     std::thread::yield_now();
                 }
             }
-            assert!(order.lock().expect("nobody panics").iter().all(|&(id, _)| id != 0));
+            assert!(order.lock().expect("no thread panics").iter().all(|&(id, _)| id != 0));
         });
-        let mut order = order.into_inner().expect("nobody panics");
+        let mut order = order.into_inner().expect("no thread panics");
         assert_eq!(order.len(), 4 * team.size());
         order.sort_by_key(|&(id, _)| id);
         assert!(
@@ -128,7 +128,7 @@ fn members_of_a_construct_may_wait_for_each_other_the_master_included() {
 }
 
 #[test]
-fn what_members_wrote_is_seen_behind_the_join_and_plain_data_travels() {
+fn what_members_wrote_is_seen_after_the_join_and_plain_data_travels() {
     own_process!();
     for team in teams().expect("threads") {
         let size = team.size();
@@ -149,7 +149,7 @@ fn what_members_wrote_is_seen_behind_the_join_and_plain_data_travels() {
 }
 
 #[test]
-fn a_panic_reaches_who_joins_the_construct_or_the_end_of_the_overlap() {
+fn a_panic_reaches_the_join_of_the_construct_or_the_end_of_the_overlap() {
     own_process!();
     for team in teams().expect("threads") {
         let last = u32::try_from(team.size() - 1).expect("small");

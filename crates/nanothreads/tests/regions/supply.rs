@@ -46,7 +46,7 @@ fn a_team_changes_its_supply_and_its_size_from_region_to_region() {
 }
 
 #[test]
-fn who_sat_out_any_number_of_broadcasts_takes_part_again() {
+fn a_worker_that_sat_out_any_number_of_broadcasts_takes_part_again() {
     own_process!();
     let _guard = four();
     for away in [1, 3, 4, 5, 17, 300] {

@@ -24,7 +24,9 @@ struct Panicking;
 
 impl TeamSizer for Panicking {
     fn limit(&self) -> usize {
-        if *ARMED.lock().expect("not held by who panics") == Some(thread::current().id()) {
+        if *ARMED.lock().expect("not held by the thread that panics")
+            == Some(thread::current().id())
+        {
             PANICKED.store(true, Release);
             panic!("planted in the sizer");
         }
@@ -33,7 +35,7 @@ impl TeamSizer for Panicking {
 }
 
 fn arm() {
-    *ARMED.lock().expect("not held by who panics") = Some(thread::current().id());
+    *ARMED.lock().expect("not held by the thread that panics") = Some(thread::current().id());
 }
 
 /// Until the sizer has panicked, somewhere.

@@ -52,7 +52,7 @@ impl Watchdog {
         let Self(shared) = self.clone();
         std::thread::spawn(move || {
             let (seed, changed) = &*shared;
-            let mut now = seed.lock().expect("nobody panics with the lock");
+            let mut now = seed.lock().expect("no thread panics with the lock");
             while let Some(seed) = *now {
                 let is_same = |other: &mut Option<u64>| *other == Some(seed);
                 let (next, late) =
@@ -68,7 +68,7 @@ impl Watchdog {
     }
 
     fn note(&self, seed: Option<u64>) {
-        *self.0.0.lock().expect("nobody panics with the lock") = seed;
+        *self.0.0.lock().expect("no thread panics with the lock") = seed;
         self.0.1.notify_all();
     }
 }

@@ -70,7 +70,7 @@ fn a_successor_runs_as_soon_as_its_last_predecessor_is_done() {
 }
 
 #[test]
-fn who_waits_for_an_inner_scope_runs_no_task_of_the_outer_one() {
+fn a_wait_for_an_inner_scope_runs_no_task_of_the_outer_one() {
     own_process!();
     team();
     thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
@@ -134,7 +134,7 @@ fn a_handle_waits_and_groups_for_its_own_nano_thread_only() {
 }
 
 #[test]
-fn who_waits_goes_on_although_others_make_more_and_more_tasks() {
+fn a_waiter_goes_on_although_others_make_more_and_more_tasks() {
     own_process!();
     team();
     const MANY: usize = 10_000;

@@ -15,7 +15,7 @@ fn members_share_the_work_and_sleep_without_any() {
     own_process!();
     assert!(nanothreads::builder().sizer(Fixed::new(4)).install().is_ok());
     all_members_take_part_even_from_sleep();
-    nobody_runs_while_all_wait_for_an_event();
+    no_task_runs_while_all_wait_for_an_event();
 }
 
 fn all_members_take_part_even_from_sleep() {
@@ -41,7 +41,7 @@ fn all_members_take_part_even_from_sleep() {
     }
 }
 
-fn nobody_runs_while_all_wait_for_an_event() {
+fn no_task_runs_while_all_wait_for_an_event() {
     const IDLE: Duration = Duration::from_millis(400);
     let (send, receive) = mpsc::channel::<Completion>();
     let outside = thread::spawn(move || {

@@ -53,7 +53,7 @@ fn a_task_that_runs_on_top_of_another_ones_install_has_the_processors_of_its_sco
             s.spawn(|s| {
                 // The next to run on this thread.
                 s.spawn(|_| {
-                    sizes.lock().expect("nobody panics").push(Team::available().size());
+                    sizes.lock().expect("no thread panics").push(Team::available().size());
                     assert_eq!(Team::exact(4).expect("four").map(|m| m.id()), [0, 1, 2, 3]);
                     // An install of its own, on top of the other one.
                     Team::exact(2)
@@ -63,7 +63,7 @@ fn a_task_that_runs_on_top_of_another_ones_install_has_the_processors_of_its_sco
                 Team::exact(3).expect("three").install(|| {
                     assert_eq!(Team::exact(3).expect("three").map(|m| m.id()), [0, 1, 2]);
                     s.yield_now();
-                    assert_eq!(sizes.lock().expect("nobody panics").len(), 1, "it ran on top");
+                    assert_eq!(sizes.lock().expect("no thread panics").len(), 1, "it ran on top");
                     // What ran on top had other masters for the same threads.
                     assert_eq!(Team::available().map(|m| m.id()), [0, 1, 2]);
                     assert_eq!(par_for(0..100).reduce(0, |i| i, |a, b| a + b), 4_950);
@@ -71,7 +71,7 @@ fn a_task_that_runs_on_top_of_another_ones_install_has_the_processors_of_its_sco
             });
         });
     });
-    assert_eq!(sizes.into_inner().expect("nobody panics"), [1]);
+    assert_eq!(sizes.into_inner().expect("no thread panics"), [1]);
     assert_outside_is_as_before();
 }
 
@@ -84,9 +84,9 @@ fn tasks_that_a_scope_body_waits_for_inside_install_have_the_processors_of_the_s
             scope(|s| {
                 for _ in 0..3 {
                     s.spawn(|s| {
-                        sizes.lock().expect("nobody panics").push(Team::available().size());
+                        sizes.lock().expect("no thread panics").push(Team::available().size());
                         s.yield_now();
-                        sizes.lock().expect("nobody panics").push(Team::available().size());
+                        sizes.lock().expect("no thread panics").push(Team::available().size());
                     });
                 }
                 Team::exact(3).expect("three").install(|| {
@@ -95,7 +95,7 @@ fn tasks_that_a_scope_body_waits_for_inside_install_have_the_processors_of_the_s
                 });
             });
         });
-        assert_eq!(sizes.into_inner().expect("nobody panics"), [1; 6]);
+        assert_eq!(sizes.into_inner().expect("no thread panics"), [1; 6]);
     }
     assert_outside_is_as_before();
 }

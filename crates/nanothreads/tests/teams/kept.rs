@@ -153,7 +153,7 @@ fn the_master_is_member_0_and_blocks_cover_the_range() {
 }
 
 #[test]
-fn a_panic_frees_members_that_wait_for_the_guilty_one_and_loses_nobody() {
+fn a_panic_frees_members_that_wait_for_the_guilty_one_and_loses_no_member() {
     own_process!();
     three();
     type Wait = fn(&TeamMember<'_>);
@@ -232,7 +232,7 @@ fn a_section_whose_panic_its_member_catches_does_not_keep_the_turn() {
 }
 
 #[test]
-fn a_single_that_panics_fails_for_all_who_wait_for_its_result() {
+fn a_single_that_panics_fails_for_all_that_wait_for_its_result() {
     own_process!();
     three();
     for size in [2, 4] {
@@ -364,7 +364,7 @@ fn joins_in_an_installed_team_or_a_group_have_its_threads_inside_a_join_too() {
                 || (),
             )
         });
-        assert!(met, "behind an installed team");
+        assert!(met, "after an installed team");
     }
 }
 

@@ -31,10 +31,10 @@ fn a_worker_without_work_falls_asleep_and_stays_so() {
     broadcast(|member| {
         assert!(engine::spin_limit() <= LONG, "{} us of spinning", engine::spin_limit());
         if member.id == 1 {
-            *worker.lock().expect("nobody panics") = Some(current_tid());
+            *worker.lock().expect("no thread panics") = Some(current_tid());
         }
     });
-    let worker = worker.into_inner().expect("nobody panics").expect("a team of two");
+    let worker = worker.into_inner().expect("no thread panics").expect("a team of two");
     for _ in 0..9 {
         for _ in 0..50 {
             broadcast(|_| ());

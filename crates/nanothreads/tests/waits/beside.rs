@@ -15,7 +15,7 @@ fn wait_until(flag: &AtomicBool) {
 }
 
 #[test]
-fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_processor() {
+fn a_wait_in_a_barrier_a_join_or_a_scope_hands_over_to_the_thread_that_shares_the_processor() {
     own_process!();
     assert!(nanothreads::builder().waiting(Waiting::Active).sizer(Fixed::new(2)).install().is_ok());
     let here = CpuSet::single(

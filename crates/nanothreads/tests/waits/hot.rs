@@ -20,12 +20,12 @@ fn patience(team: &Team) -> Vec<u64> {
 }
 
 #[test]
-fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_processors() {
+fn an_undisturbed_team_stays_hot_until_there_are_more_threads_than_processors() {
     own_process!();
     let limits = Limits::read().expect("control groups, or none");
     let processors = usable_processors(&affinity(None).expect("this thread's mask"), &limits);
     if processors < 2 {
-        platform::skip!("one processor, on which nobody spins for another one");
+        platform::skip!("one processor, on which no thread spins for another one");
         return;
     }
     builder()

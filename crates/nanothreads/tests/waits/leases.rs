@@ -44,11 +44,11 @@ fn parks(team: &Team) -> u64 {
 }
 
 #[test]
-fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_none_where_nobody_does()
+fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_none_where_no_other_does()
  {
     own_process!();
     if affinity(None).expect("this thread's mask").len() < 2 {
-        return platform::skip!("one processor, on which nobody spins for another one");
+        return platform::skip!("one processor, on which no thread spins for another one");
     }
     builder().sizer(Two).install().expect("nothing ran before");
     let team = Team::exact(2).expect("threads");
@@ -65,7 +65,11 @@ fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_n
             "others want the processors, and it slept {slept} times only"
         );
         WANTED.store(false, Relaxed);
-        assert_eq!(team.map(|_| engine::spin_limit()), [HOT, HOT], "nobody wants the processors");
+        assert_eq!(
+            team.map(|_| engine::spin_limit()),
+            [HOT, HOT],
+            "no program wants the processors"
+        );
         // A thread that loses its processor for longer than a hot wait sleeps for once.
         let (begin, before) = (Instant::now(), run_delay(current_tid()));
         while parks(&team) != 0 {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// The engine's settings are the process's: one test.
 #[test]
-fn every_part_runs_once_whoever_starts_it() {
+fn every_part_runs_once_whichever_thread_starts_it() {
     own_process!();
     assert!(nanothreads::builder().adapt(false).waiting(Waiting::Passive).install().is_ok());
     let ran: Vec<AtomicU32> = (0..64).map(|_| AtomicU32::new(0)).collect();

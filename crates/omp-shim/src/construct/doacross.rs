@@ -14,8 +14,8 @@
 //! line goes from the thread that writes to the thread that waits, and back.
 
 use crate::schedule::{Kind, Schedule};
+use ::engine::stage::Stage;
 use platform::sync::CachePadded;
-use platform::sync::atomic::AtomicU64;
 
 /// The state of one loop nest.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Doacross {
     outer: u64,
     pieces: Pieces,
     /// For each piece: vectors done. Piece j has place j / [`COLUMNS`] of column j % [`COLUMNS`].
-    done: Box<[CachePadded<[AtomicU64; BLOCK]>]>,
+    done: Box<[CachePadded<[Stage; BLOCK]>]>,
 }
 
 /// Pieces that follow each other so closely have counters in different lines; loom explores two.
@@ -103,7 +103,7 @@ impl Doacross {
     /// The counter of the piece, and the value that it has once the vector with index `at(k)` for
     /// loop k is done.
     #[inline]
-    pub(crate) fn locate(&self, at: impl Fn(usize) -> u64) -> Option<(&AtomicU64, u64)> {
+    pub(crate) fn locate(&self, at: impl Fn(usize) -> u64) -> Option<(&Stage, u64)> {
         let (iteration, columns) = (at(0), COLUMNS as usize);
         if iteration >= self.outer {
             return None;

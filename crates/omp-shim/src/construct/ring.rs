@@ -12,21 +12,16 @@
 //! A member that is a whole ring ahead waits for C5.
 //!
 //! # Ordered regions
-//! Their turn goes from chunk to chunk: the member that has done chunk c writes where the next one
-//! begins (O1) into the word that is the next chunk's, and the member that runs that one looks
-//! there (O2). No member polls a word that it passed on itself; with equal chunks and two or four
-//! members each word is written by one of them and polled by another. With one word for all, the
-//! member that has just passed the turn on polls the line that the next one is to write: 150 ns
-//! more of an iteration between processors far from each other.
+//! Their turn goes from chunk to chunk ([`engine::turn`](::engine::turn)): with equal chunks and
+//! two or four members each word is written by one of them and polled by another.
 //!
 //! # Orderings
 //! C1 Acquire: the slot's cleared state, from C5 Release. C2 Release with C3 Acquire: the plan. C4
-//! AcqRel: the member that clears the slot does so after all others stopped looking at it. O1
-//! Release with
-//! O2 Acquire: what was done in order.
+//! AcqRel: the member that clears the slot does so after all others stopped looking at it.
 
 use crate::construct::Doacross;
 use crate::schedule::{Kind, Schedule, Space};
+use ::engine::turn::Turn;
 use platform::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -104,10 +99,9 @@ impl Shared {
     }
 }
 
-/// Whose turn it is in a loop with ordered regions: the first iteration whose region is still to
-/// come, in the word that is its chunk's, and in no other (module head).
+/// The words of the turn in a loop with ordered regions.
 #[derive(Debug, Default)]
-struct Turns([CachePadded<AtomicU64>; TURNS]);
+struct Turns([CachePadded<Turn>; TURNS]);
 
 /// Words of [`Turns`].
 const TURNS: usize = 4;
@@ -116,14 +110,13 @@ impl Turns {
     /// The word of the chunk that begins with iteration `start`, where chunks have `chunk`
     /// iterations (0: other sizes). That of the next chunk is another one.
     #[inline]
-    fn of(&self, start: u64, chunk: u64) -> &AtomicU64 {
+    fn of(&self, start: u64, chunk: u64) -> &Turn {
         &self.0[(start >> chunk.max(1).ilog2()) as usize % TURNS]
     }
 
     /// The first iteration's turn. By the member that lays the loop out.
     fn reset(&self) {
-        // ORDERING: Relaxed - published by C2 or by the fork.
-        self.0.iter().for_each(|turn| turn.store(0, Relaxed));
+        self.0.iter().for_each(|turn| turn.reset(0));
     }
 }
 
@@ -236,11 +229,11 @@ impl Construct {
         true
     }
 
-    /// Where it is said whether the ordered regions before iteration `start` are over, which a
-    /// chunk begins with; chunks have `chunk` iterations (0: other sizes).
+    /// Where the turn of the chunk is that begins with iteration `start`; chunks have `chunk`
+    /// iterations (0: other sizes).
     #[inline]
-    pub(crate) fn turn(&self, start: u64, chunk: u64) -> Turn<'_> {
-        Turn { word: self.turns.of(start, chunk), start }
+    pub(crate) fn turn(&self, start: u64, chunk: u64) -> &Turn {
+        self.turns.of(start, chunk)
     }
 
     /// What the members share; fixed by the claimer.
@@ -259,30 +252,6 @@ pub(crate) enum Look {
     Claimed,
     /// Another member lays it out, or the slot is still that of an older construct.
     NotYet,
-}
-
-/// The turn of one chunk in a loop with ordered regions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn<'a> {
-    word: &'a AtomicU64,
-    /// The chunk's first iteration.
-    start: u64,
-}
-
-impl Turn<'_> {
-    /// True when the ordered regions of all iterations before the chunk are over.
-    #[inline]
-    pub(crate) fn is_due(self) -> bool {
-        // ORDERING: Acquire (O2) - what the iterations before did in order; pairs with O1.
-        self.word.load(Acquire) == self.start
-    }
-
-    /// They are over.
-    #[inline]
-    pub(crate) fn pass_on(self) {
-        // ORDERING: Release (O1) - pairs with O2.
-        self.word.store(self.start, Release);
-    }
 }
 
 /// See the module head.
@@ -343,9 +312,9 @@ mod tests {
     #[test]
     fn a_loop_begins_with_the_turn_of_its_first_iteration_alone() {
         let turns = Turns::default();
-        (0..9).for_each(|start| turns.of(start, 1).store(start, Relaxed));
+        (0..9).for_each(|start| turns.of(start, 1).pass_on(start));
         turns.reset();
-        let has_turn = |start: &u64| turns.of(*start, 1).load(Relaxed) == *start;
+        let has_turn = |start: &u64| turns.of(*start, 1).is_at(*start);
         assert_eq!((0..9).filter(has_turn).collect::<Vec<_>>(), [0]);
     }
 }

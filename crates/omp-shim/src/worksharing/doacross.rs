@@ -5,10 +5,8 @@ use crate::construct::Doacross;
 use crate::engine;
 use crate::frame::Frame;
 use crate::worksharing::member;
-use platform::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Release},
-};
+use ::engine::stage::Stage;
+use platform::sync::atomic::Ordering::Acquire;
 
 /// The current nest.
 #[inline]
@@ -21,8 +19,7 @@ fn current(frame: &Frame) -> Option<&Doacross> {
 #[inline]
 pub(crate) fn post(frame: &Frame, at: impl Fn(usize) -> u64) {
     if let Some((counter, value)) = current(frame).and_then(|doacross| doacross.locate(at)) {
-        // ORDERING: Release (X1) - what the iteration did; pairs with X2.
-        counter.store(value, Release);
+        counter.finish_up_to(value);
         frame.team().wait.notify_all();
     }
 }
@@ -35,20 +32,14 @@ pub(crate) fn wait(frame: &Frame, at: impl Fn(usize) -> u64) {
         return;
     }
     if let Some((counter, value)) = current(frame).and_then(|doacross| doacross.locate(at))
-        && !is_done(counter, value)
+        && !counter.has_finished(value)
     {
         wait_for(frame, counter, value);
     }
 }
 
-#[inline]
-fn is_done(counter: &AtomicU64, value: u64) -> bool {
-    // ORDERING: Acquire (X2) - pairs with X1.
-    counter.load(Acquire) >= value
-}
-
 #[inline(never)]
-fn wait_for(frame: &Frame, counter: &AtomicU64, value: u64) {
+fn wait_for(frame: &Frame, counter: &Stage, value: u64) {
     if frame.size == 1 {
         // All that comes before has been done. gcc 12 passes a vector that is outside for some
         // sinks of unsigned loops.
@@ -56,5 +47,5 @@ fn wait_for(frame: &Frame, counter: &AtomicU64, value: u64) {
     }
     let team = frame.team();
     // ORDERING: Acquire - pairs with `sync::cancel`.
-    engine::wait(&team.wait, || is_done(counter, value) || team.cancelled.load(Acquire));
+    engine::wait(&team.wait, || counter.has_finished(value) || team.cancelled.load(Acquire));
 }

@@ -178,10 +178,10 @@ fn await_turn(frame: &Frame) {
     let Some(construct) = current(frame) else { return };
     let start = frame.progress().chunk.start;
     let turn = construct.turn(start, frame.progress().plan.schedule.chunk);
-    if !turn.is_due() {
+    if !turn.is_at(start) {
         let team = frame.team();
         // ORDERING: Relaxed - a hint; the member that cancels notifies.
-        engine::wait(&team.wait, || turn.is_due() || team.cancelled.load(Relaxed));
+        engine::wait(&team.wait, || turn.is_at(start) || team.cancelled.load(Relaxed));
     }
 }
 
@@ -194,6 +194,6 @@ fn pass_order_on(frame: &Frame, construct: &Construct) {
     let progress = frame.progress();
     let end = progress.chunk.end;
     progress.chunk = 0..0;
-    construct.turn(end, progress.plan.schedule.chunk).pass_on();
+    construct.turn(end, progress.plan.schedule.chunk).pass_on(end);
     frame.team().wait.notify_all();
 }

@@ -42,7 +42,7 @@ fn ticks_of_all_processors_are_one_clock() {
         for cpu in cpus.iter().take(8).cycle().take(64) {
             set_affinity(None, &CpuSet::single(cpu)).unwrap();
             let now = Ticks::now();
-            assert!(now >= last, "processor {cpu} is behind: {now:?} < {last:?}");
+            assert!(now >= last, "processor {cpu} is late: {now:?} < {last:?}");
             last = now;
         }
     })

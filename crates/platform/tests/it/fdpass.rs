@@ -228,7 +228,7 @@ fn files_and_sockets_of_other_kinds_are_left_alone() {
 }
 
 #[test]
-fn connecting_to_nobody_says_why() {
+fn connecting_without_a_listener_says_why() {
     let _closed_is_closed = helper::hold_starts();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none");
@@ -246,7 +246,7 @@ fn connecting_to_nobody_says_why() {
 }
 
 #[test]
-fn a_listener_that_accepts_nobody_does_not_hold_clients_for_ever() {
+fn a_listener_that_accepts_no_client_does_not_hold_clients_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("busy.sock");
     // A queue that users share is short: the clients' descriptors are this process's here.

@@ -1,15 +1,15 @@
-//! Models of a worker that is put somewhere while it runs, on the shipped type.
+//! Models of a worker that is put somewhere, bound, and let go while it runs, on the shipped type.
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib berth::model`. Beside
 //! them stand models with planted bugs, which loom must find.
 
-use crate::placement::berth::Berth;
+use crate::placement::berth::{Berth, NO_GRANT};
 use crate::protocols::sleeper::{Preparation, Sleeper};
 use crate::protocols::wait_point::Look;
-use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use platform::membarrier;
-use platform::model::{explore, is_needed, is_refuted};
+use platform::model::{explore, explore_within, is_needed, is_refuted};
 
 /// Masks of a thread: the program's, that of its home only, and that of what binds it. No mask is
 /// 0.
@@ -141,9 +141,9 @@ fn what_is_woken_while_it_leaves_its_bed_is_free_and_starts_what_is_free() {
 }
 
 #[test]
-fn who_does_not_take_back_what_it_did_in_vain_is_caught() {
+fn a_waker_that_does_not_take_back_what_it_did_in_vain_is_caught() {
     is_refuted(
-        "who_does_not_take_back_what_it_did_in_vain_is_caught",
+        "a_waker_that_does_not_take_back_what_it_did_in_vain_is_caught",
         "it runs where it was put",
         || {
             lives(Waker::Once);
@@ -152,8 +152,8 @@ fn who_does_not_take_back_what_it_did_in_vain_is_caught() {
 }
 
 #[test]
-fn who_puts_it_without_asking_is_caught() {
-    is_refuted("who_puts_it_without_asking_is_caught", "it runs where it was put", || {
+fn a_waker_that_puts_it_without_asking_is_caught() {
+    is_refuted("a_waker_that_puts_it_without_asking_is_caught", "it runs where it was put", || {
         lives(Waker::Rude)
     });
 }
@@ -218,23 +218,27 @@ fn hold(worker: &Model) {
 }
 
 #[test]
-fn who_is_bound_while_it_is_woken_late_stays_where_it_is_bound() {
+fn a_worker_that_is_bound_while_it_is_woken_late_stays_where_it_is_bound() {
     explore(|| bound(Model::put, bind));
     is_needed(
-        "who_is_bound_while_it_is_woken_late_stays_where_it_is_bound",
+        "a_worker_that_is_bound_while_it_is_woken_late_stays_where_it_is_bound",
         BERTH,
         &[("B2", MOVED), ("P2", MOVED)],
     );
 }
 
 #[test]
-fn who_is_bound_while_it_settles_stays_where_it_is_bound() {
+fn a_worker_that_is_bound_while_it_settles_stays_where_it_is_bound() {
     explore(|| bound(Model::settle, bind));
-    is_needed("who_is_bound_while_it_settles_stays_where_it_is_bound", BERTH, &[("S2", MOVED)]);
+    is_needed(
+        "a_worker_that_is_bound_while_it_settles_stays_where_it_is_bound",
+        BERTH,
+        &[("S2", MOVED)],
+    );
 }
 
 #[test]
-fn who_is_bound_while_it_is_taken_back_or_starts_something_stays_where_it_is_bound() {
+fn a_worker_that_is_bound_while_it_is_taken_back_or_starts_something_stays_where_it_is_bound() {
     explore(|| bound(take_back, bind));
     explore(|| bound(pass_by, bind));
     explore(|| bound(hold, bind));
@@ -259,9 +263,9 @@ fn what_it_starts_while_it_is_unbound_has_the_programs_mask() {
 }
 
 #[test]
-fn who_says_that_it_is_unbound_too_early_is_caught() {
+fn an_unbinder_that_says_so_too_early_is_caught() {
     is_refuted(
-        "who_says_that_it_is_unbound_too_early_is_caught",
+        "an_unbinder_that_says_so_too_early_is_caught",
         "the child has another mask",
         || {
             is_unbound(|worker| {
@@ -273,13 +277,162 @@ fn who_says_that_it_is_unbound_too_early_is_caught() {
 }
 
 #[test]
-fn who_binds_it_without_waiting_is_caught() {
-    is_refuted("who_binds_it_without_waiting_is_caught", MOVED, || bound(Model::put, bind_at_once));
+fn a_binder_that_does_not_wait_is_caught() {
+    is_refuted("a_binder_that_does_not_wait_is_caught", MOVED, || bound(Model::put, bind_at_once));
 }
 
 #[test]
-fn who_binds_it_without_waiting_while_it_settles_is_caught() {
-    is_refuted("who_binds_it_without_waiting_while_it_settles_is_caught", MOVED, || {
+fn a_binder_that_does_not_wait_while_it_settles_is_caught() {
+    is_refuted("a_binder_that_does_not_wait_while_it_settles_is_caught", MOVED, || {
         bound(Model::settle, bind_at_once);
     });
+}
+
+/// Epochs of grants, the second of which puts the worker nowhere: it may run where the program may.
+const FIRST: u32 = 1;
+const SECOND: u32 = 3;
+
+/// A worker that has run, and the grant in force.
+struct Granted {
+    worker: Arc<Model>,
+    grant: AtomicU32,
+}
+
+impl Granted {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { worker: Model::free(), grant: AtomicU32::new(FIRST) })
+    }
+
+    /// The mask by the grant in force.
+    fn place(&self) -> u32 {
+        if self.grant.load(Relaxed) == FIRST { BOUND } else { PROGRAMS }
+    }
+
+    /// The worker comes to a safe point.
+    fn look(&self) {
+        let (berth, epoch) = (&self.worker.berth, self.grant.load(Relaxed));
+        if !berth.follows(epoch) {
+            berth.follow(epoch, || match self.place() {
+                BOUND => berth.bind(|| self.worker.take(BOUND)),
+                _ => berth.unbind(|| self.worker.take(PROGRAMS)),
+            });
+        }
+    }
+
+    /// As a thread that sees the manager die; the planted one tells the worker first.
+    fn let_go(&self, last: bool) {
+        let berth = &self.worker.berth;
+        let put = || berth.unbind(|| self.worker.take(PROGRAMS));
+        if last {
+            berth.put_elsewhere(put);
+        } else {
+            berth.put_elsewhere(|| {});
+            put();
+        }
+    }
+}
+
+const AWAY: &str = "it is not where it should be";
+
+/// A worker looks twice while another thread lets it go. At the next look it is where the grant in
+/// force then says: the same one, another one, or none, since the manager is gone.
+fn followed(comes: u32, last: bool) {
+    let model = Granted::new();
+    let other = {
+        let model = Arc::clone(&model);
+        thread::spawn(move || {
+            model.grant.store(comes, Relaxed);
+            model.let_go(last);
+        })
+    };
+    model.look();
+    model.look();
+    other.join().unwrap();
+    model.look();
+    assert_eq!(model.worker.mask(), model.place(), "{AWAY}");
+    assert_eq!(model.worker.berth.is_bound(), model.place() == BOUND);
+}
+
+#[test]
+fn a_worker_that_was_put_elsewhere_finds_its_place_again() {
+    explore(|| followed(FIRST, true));
+    explore(|| followed(SECOND, true));
+}
+
+#[test]
+fn a_worker_that_is_let_go_when_the_manager_dies_is_free_in_the_end() {
+    explore(|| followed(NO_GRANT, true));
+}
+
+#[test]
+fn a_worker_that_is_told_before_it_is_put_elsewhere_is_caught() {
+    is_refuted("a_worker_that_is_told_before_it_is_put_elsewhere_is_caught", AWAY, || {
+        followed(FIRST, false);
+    });
+}
+
+/// What a waker does, what binds it by a grant, and what lets it go, all at once: in the end it is
+/// where the grant in force puts it.
+#[test]
+fn a_worker_that_is_woken_late_while_it_follows_and_is_let_go_finds_its_place() {
+    explore_within(2, || {
+        let model = Granted::new();
+        let others = [|model: &Granted| model.worker.put(), |model: &Granted| model.let_go(true)];
+        let others = others.map(|other| {
+            let model = Arc::clone(&model);
+            thread::spawn(move || other(&model))
+        });
+        model.worker.settle();
+        model.look();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        model.worker.settle();
+        model.look();
+        assert_eq!(model.worker.mask(), BOUND, "{AWAY}");
+    });
+}
+
+/// Masks of two helpers.
+const HELPERS: [u32; 2] = [101, 102];
+
+/// Two threads that wait find the same squeezed worker, which comes to a safe point at the same
+/// time: one of them helps, and at its next safe point the helped one is in its own place again.
+/// The planted ones read a mark of their own, and then write it.
+fn helped(swaps: bool) {
+    let model = Arc::new((Granted::new(), AtomicU32::new(NO_GRANT), AtomicUsize::new(0)));
+    let helpers = HELPERS.map(|processor| {
+        let model = Arc::clone(&model);
+        thread::spawn(move || {
+            let (granted, mark, helps) = &*model;
+            let berth = &granted.worker.berth;
+            let go = || berth.bind(|| granted.worker.take(processor));
+            let is_mine = if swaps {
+                berth.help(FIRST, go)
+            } else {
+                let is_mine = mark.load(Relaxed) != FIRST;
+                mark.store(FIRST, Relaxed);
+                if is_mine {
+                    berth.put_elsewhere(go);
+                }
+                is_mine
+            };
+            helps.fetch_add(u32::from(is_mine) as usize, Relaxed);
+        })
+    });
+    let (granted, _, helps) = &*model;
+    granted.look();
+    helpers.into_iter().for_each(|helper| helper.join().unwrap());
+    assert_eq!(helps.load(Relaxed), 1, "one processor for one squeezed worker");
+    granted.look();
+    assert_eq!(granted.worker.mask(), BOUND);
+}
+
+#[test]
+fn a_squeezed_worker_is_helped_by_one_and_finds_its_place_again() {
+    explore_within(2, || helped(true));
+}
+
+#[test]
+fn a_mark_that_is_read_before_it_is_written_is_caught() {
+    let name = "a_mark_that_is_read_before_it_is_written_is_caught";
+    is_refuted(name, "one processor for one squeezed worker", || helped(false));
 }

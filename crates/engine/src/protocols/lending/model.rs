@@ -20,7 +20,7 @@ use platform::sync::HandCell;
 fn serve(slot: &Slot<u32>, data: &SharedCell, number: u64) {
     // SAFETY: - one thread at a time plays the worker.
     let Supplied::Work(found, work) = (unsafe { slot.poll(number - 1) }) else {
-        panic!("the numbers go on, whoever supplies");
+        panic!("the numbers go on, whichever thread supplies");
     };
     assert_eq!(found, number, "each descriptor is seen");
     assert_eq!(u64::from(work), number * 10, "descriptors come in the order of the masters");

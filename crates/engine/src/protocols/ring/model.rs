@@ -132,7 +132,7 @@ fn each_ordering_of_an_open_ring_is_needed() {
 /// The master opens works 1 to 3 in a ring of two entries; the follower takes part in number `part`
 /// and is joined for it before its entry is used again. It may sleep through the others, in any
 /// number.
-fn broadcast_with_one_who_sits_out(first: u64, part: &'static [u64], last: u64) {
+fn broadcast_with_one_that_sits_out(first: u64, part: &'static [u64], last: u64) {
     let shared = Arc::new((Ring::<2, 2>::new(), AtomicU64::new(0), WaitPoint::new()));
     let follower = {
         let shared = Arc::clone(&shared);
@@ -174,14 +174,14 @@ fn broadcast_with_one_who_sits_out(first: u64, part: &'static [u64], last: u64) 
 }
 
 #[test]
-fn who_sits_out_skips_without_tearing_or_sleeping_through_its_own() {
-    explore(|| broadcast_with_one_who_sits_out(1, &[2], 3));
-    explore(|| broadcast_with_one_who_sits_out(1, &[3], 3));
+fn a_worker_that_sits_out_skips_without_tearing_or_sleeping_through_its_own() {
+    explore(|| broadcast_with_one_that_sits_out(1, &[2], 3));
+    explore(|| broadcast_with_one_that_sits_out(1, &[3], 3));
 }
 
 #[test]
-fn two_works_are_open_at_once_for_one_who_was_lapped() {
-    explore(|| broadcast_with_one_who_sits_out(1, &[3, 4], 4));
+fn two_works_are_open_at_once_for_one_that_was_lapped() {
+    explore(|| broadcast_with_one_that_sits_out(1, &[3, 4], 4));
 }
 
 #[test]
@@ -189,12 +189,12 @@ fn each_ordering_of_a_broadcast_ring_is_needed() {
     let torn = "a torn work";
     let tags = [("B1", torn), ("B3", torn), ("B4", torn), ("B6", torn)];
     is_needed(
-        "who_sits_out_skips_without_tearing_or_sleeping_through_its_own",
+        "a_worker_that_sits_out_skips_without_tearing_or_sleeping_through_its_own",
         "src/protocols/ring.rs",
         &tags,
     );
     is_needed(
-        "two_works_are_open_at_once_for_one_who_was_lapped",
+        "two_works_are_open_at_once_for_one_that_was_lapped",
         "src/protocols/ring.rs",
         &[("B1", torn), ("B6", torn)],
     );

@@ -55,8 +55,8 @@ struct Stored {
 }
 
 #[test]
-fn who_looks_by_a_load_and_a_store_is_caught() {
-    is_refuted("who_looks_by_a_load_and_a_store_is_caught", LOST, || {
+fn a_look_by_a_load_and_a_store_is_caught() {
+    is_refuted("a_look_by_a_load_and_a_store_is_caught", LOST, || {
         let twin = Arc::new(Stored::default());
         twin.held.store(1, Relaxed);
         twin.busy.store(1, Relaxed);

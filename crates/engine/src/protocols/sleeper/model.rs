@@ -107,14 +107,14 @@ fn the_fences_of_waker_and_sleeper_are_needed() {
     is_needed("one_sleeper_is_woken", "src/protocols/sleeper.rs", &[("W2", DEADLOCK)]);
     let others = [("K1 of three", DEADLOCK)];
     is_needed(
-        "a_wake_that_was_left_to_somebody_who_is_awake_by_then_is_not_lost",
+        "a_wake_that_was_left_to_a_member_that_is_awake_by_then_is_not_lost",
         "src/protocols/sleeper/model.rs",
         &others,
     );
     // A sleeper that does not ask before it wakes has the exchanges, too.
     let together = [("W1 and W2", DEADLOCK)];
     is_needed(
-        "a_wake_is_passed_on_by_somebody_who_sleeps_again",
+        "a_wake_is_passed_on_by_a_sleeper_that_sleeps_again",
         "src/protocols/sleeper.rs",
         &together,
     );
@@ -156,22 +156,24 @@ fn wake_three(passes_on: bool) {
 }
 
 #[test]
-fn a_wake_that_was_left_to_somebody_who_is_awake_by_then_is_not_lost() {
+fn a_wake_that_was_left_to_a_member_that_is_awake_by_then_is_not_lost() {
     explore(|| wake_three(true));
 }
 
 #[test]
-fn a_waker_that_forgets_the_branch_of_somebody_awake_is_caught() {
-    is_refuted("a_waker_that_forgets_the_branch_of_somebody_awake_is_caught", DEADLOCK, || {
-        wake_three(false)
-    });
+fn a_waker_that_forgets_the_branch_of_a_sleeper_that_is_awake_is_caught() {
+    is_refuted(
+        "a_waker_that_forgets_the_branch_of_a_sleeper_that_is_awake_is_caught",
+        DEADLOCK,
+        || wake_three(false),
+    );
 }
 
 /// The first sleeper has left by itself, and sleeps for something else, when the third is left to
 /// it: it must pass the wake on at once, because what it waits for now comes only when the third
 /// has left.
 #[test]
-fn a_wake_is_passed_on_by_somebody_who_sleeps_again() {
+fn a_wake_is_passed_on_by_a_sleeper_that_sleeps_again() {
     explore(|| {
         let row = Row::<3>::new();
         let again = Arc::new(AtomicBool::new(false));

@@ -375,7 +375,8 @@ fn leave_the_last_of_a_pair() {
 }
 
 #[test]
-fn who_leaves_the_last_barrier_of_a_region_is_met_there_and_meets_the_other_in_the_next_region() {
+fn a_member_that_leaves_the_last_barrier_of_a_region_is_met_there_and_meets_the_other_in_the_next_region()
+ {
     explore(leave_the_last_of_a_pair);
 }
 

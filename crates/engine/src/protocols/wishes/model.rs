@@ -189,21 +189,25 @@ fn a_processor_that_is_given_back_beside_a_fork_is_wanted_again() {
 }
 
 #[test]
-fn who_lowered_and_does_not_rise_when_it_finds_work_is_caught() {
-    is_refuted("who_lowered_and_does_not_rise_when_it_finds_work_is_caught", DOWN, || {
-        region_while_it_falls(Lease::Dedicated, Planted::StaysDown);
-    });
+fn a_thread_that_lowered_and_does_not_rise_when_it_finds_work_is_caught() {
+    is_refuted(
+        "a_thread_that_lowered_and_does_not_rise_when_it_finds_work_is_caught",
+        DOWN,
+        || {
+            region_while_it_falls(Lease::Dedicated, Planted::StaysDown);
+        },
+    );
 }
 
 #[test]
-fn who_lowers_behind_its_last_look_is_caught() {
-    is_refuted("who_lowers_behind_its_last_look_is_caught", DOWN, || {
+fn a_thread_that_lowers_after_its_last_look_is_caught() {
+    is_refuted("a_thread_that_lowers_after_its_last_look_is_caught", DOWN, || {
         region_while_it_falls(Lease::Wanted, Planted::LowersUnseen);
     });
 }
 
 #[test]
-fn who_is_about_to_sleep_needs_its_fence_before_it_lowers() {
+fn a_thread_about_to_sleep_needs_its_fence_before_it_lowers() {
     is_needed(
         "a_request_that_falls_beside_a_fork_rises_again",
         "src/protocols/sleeper.rs",
@@ -230,7 +234,7 @@ fn fall_and_rise(planted: Planted) {
     model.rise();
     worker.join().unwrap();
     let expected = if model.wishes.are_down() { 1 } else { WANTED };
-    assert_eq!(model.told.requested.load(Relaxed), expected, "nobody will ever ask again");
+    assert_eq!(model.told.requested.load(Relaxed), expected, "no master will ever ask again");
 }
 
 #[test]
@@ -239,8 +243,8 @@ fn what_was_said_last_is_what_the_state_says() {
 }
 
 #[test]
-fn who_speaks_outside_the_lock_is_caught() {
-    is_refuted("who_speaks_outside_the_lock_is_caught", "nobody will ever ask again", || {
+fn a_word_outside_the_lock_is_caught() {
+    is_refuted("a_word_outside_the_lock_is_caught", "no master will ever ask again", || {
         fall_and_rise(Planted::SaysItLater)
     });
 }

@@ -138,7 +138,7 @@ fn members_of_a_sharing_set_may_run_at_the_same_time_and_between_writers() {
 }
 
 #[test]
-fn who_excludes_others_runs_alone_even_while_it_waits() {
+fn a_task_that_excludes_others_runs_alone_even_while_it_waits() {
     own_process!();
     team();
     let (a, b) = (DataCell::new(0), DataCell::new(0));
