@@ -102,8 +102,8 @@ fn theirs() -> Vec<Tile> {
         a.par_chunks_mut(TILES).skip(k + 1).for_each(|row| solve(&diagonal, &mut row[k]));
         a[k * TILES + k] = diagonal;
         let mut column: Vec<Tile> = (0..TILES).map(|_| Tile::new()).collect();
-        for i in k + 1..TILES {
-            column[i] = std::mem::take(&mut a[i * TILES + k]);
+        for (i, x) in column.iter_mut().enumerate().skip(k + 1) {
+            *x = std::mem::take(&mut a[i * TILES + k]);
         }
         a.par_iter_mut().enumerate().for_each(|(number, z)| {
             let (i, j) = (number / TILES, number % TILES);

@@ -21,15 +21,19 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         let kind = if triangular { "triangular" } else { "uniform" };
         let mut group = criterion.benchmark_group(format!("loop {kind}"));
         group.bench_function("one thread", |bench| {
-            bench.iter(|| (0..LENGTH).for_each(|i| drop(black_box(work(i, steps(triangular, i))))));
+            bench.iter(|| {
+                (0..LENGTH).for_each(|i| {
+                    black_box(work(i, steps(triangular, i)));
+                })
+            });
         });
         for name in ["static", "dynamic,16", "guided", "auto", "affinity"] {
             let Ok(schedule) = name.parse::<Schedule>() else { continue };
             group.bench_function(BenchmarkId::new("par_for", name), |bench| {
                 bench.iter(|| {
-                    par_for(0..LENGTH)
-                        .schedule(schedule)
-                        .run(|i| drop(black_box(work(i, steps(triangular, i)))));
+                    par_for(0..LENGTH).schedule(schedule).run(|i| {
+                        black_box(work(i, steps(triangular, i)));
+                    });
                 });
             });
         }

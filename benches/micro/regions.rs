@@ -10,14 +10,26 @@ const BARRIERS: usize = 100;
 pub(crate) fn benches(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("region");
     group.bench_function("broadcast", |bench| {
-        bench.iter(|| broadcast(|member| drop(black_box(member))));
+        bench.iter(|| {
+            broadcast(|member| {
+                black_box(member);
+            })
+        });
     });
     let team = Team::available();
     group.bench_function("Team::run", |bench| {
-        bench.iter(|| team.run(|member| drop(black_box(member.id()))));
+        bench.iter(|| {
+            team.run(|member| {
+                black_box(member.id());
+            })
+        });
     });
     group.bench_function("par_for", |bench| {
-        bench.iter(|| par_for(0..team.size()).run(|i| drop(black_box(i))));
+        bench.iter(|| {
+            par_for(0..team.size()).run(|i| {
+                black_box(i);
+            })
+        });
     });
     group.bench_function("join", |bench| bench.iter(|| join(|| black_box(1), || black_box(2))));
     group.bench_function(format!("Team::run, {BARRIERS} barriers"), |bench| {
