@@ -135,17 +135,17 @@ const LANES: &[Lane] = &[
             .map(Count::passed)
     })
     .of_tests(),
-    slow("smp", 200, |stage| {
-        vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)
-    }),
-    slow("count", 120, |stage| {
-        vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)
-    }),
     slow("san-address", 150, |stage| {
         san::run(stage.workspace, &san::Options::until(Sanitizer::Address, stage.deadline))
             .map(Count::passed)
     })
     .of_tests(),
+    slow("count", 120, |stage| {
+        vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)
+    }),
+    slow("smp", 600, |stage| {
+        vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)
+    }),
 ];
 
 /// Which lanes to run.
