@@ -9,7 +9,7 @@ use super::prose::Line;
 pub(super) struct Found {
     /// Names of functions with an attribute `test`, their `_` as spaces.
     pub(super) names: Vec<Line>,
-    /// Lines of strings, without what stands between backticks or braces.
+    /// Lines of strings, without what stands between backticks.
     pub(super) strings: Vec<Line>,
 }
 
@@ -55,14 +55,13 @@ impl Found {
     }
 
     fn string(&mut self, place: LineColumn, literal: &str) {
-        let (mut is_code, mut is_value) = (false, false);
+        let mut is_code = false;
         for (number, text) in literal.lines().enumerate() {
             // Blanks, so that columns stay.
             let text = text.replace("\\n", "  ").replace("\\t", "  ");
             let plain = |sign: char| {
                 is_code ^= sign == '`';
-                is_value = sign == '{' || is_value && sign != '}';
-                if is_code || is_value { ' ' } else { sign }
+                if is_code { ' ' } else { sign }
             };
             let text = text.chars().map(plain).collect();
             let column = if number == 0 { place.column } else { 0 };
@@ -110,11 +109,8 @@ mod tests {
 
     #[test]
     fn strings_of_every_kind_are_read_line_by_line_without_code() {
-        let text = "fn f() {\n    let a = \"ä\\nb `c` {d}\n e\"; // \"no\"\n    let b = (r#\"g\"#, b\"h\", 'i');\n}";
-        assert_eq!(
-            read(text).1,
-            ["2:12 \"ä  b   `   }", "3:0  e\"", "4:13 r#\"g\"#", "4:21 b\"h\""]
-        );
+        let text = "fn f() {\n    let a = \"ä\\nb `c` d\n e\"; // \"no\"\n    let b = (r#\"g\"#, b\"h\", 'i');\n}";
+        assert_eq!(read(text).1, ["2:12 \"ä  b   ` d", "3:0  e\"", "4:13 r#\"g\"#", "4:21 b\"h\""]);
     }
 
     #[test]

@@ -377,7 +377,7 @@ fn a_worker_that_is_told_before_it_is_put_elsewhere_is_caught() {
 fn a_worker_that_is_woken_late_while_it_follows_and_is_let_go_finds_its_place() {
     explore_within(2, || {
         let model = Granted::new();
-        let others = [|model: &Granted| model.worker.put(), |model: &Granted| model.let_go(true)];
+        let others: [fn(&Granted); 2] = [|model| model.worker.put(), |model| model.let_go(true)];
         let others = others.map(|other| {
             let model = Arc::clone(&model);
             thread::spawn(move || other(&model))
@@ -415,7 +415,7 @@ fn helped(swaps: bool) {
                 }
                 is_mine
             };
-            helps.fetch_add(u32::from(is_mine) as usize, Relaxed);
+            helps.fetch_add(usize::from(is_mine), Relaxed);
         })
     });
     let (granted, _, helps) = &*model;

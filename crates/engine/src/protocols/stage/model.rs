@@ -31,7 +31,7 @@ fn blocks(finishes_after: bool) {
                     thread::yield_now();
                 }
                 // SAFETY: - what the model is about: the first thread is done with it.
-                assert_eq!(unsafe { block.with(|block| *block) }, 1);
+                unsafe { block.with_mut(|block| *block = *block * 10 + 2) };
             }
         })
     };
@@ -40,12 +40,16 @@ fn blocks(finishes_after: bool) {
             shared.stage.finish_next();
         }
         // SAFETY: - as above: the second thread waits for it.
-        unsafe { block.with_mut(|block| *block = 1) };
+        unsafe { block.with_mut(|block| *block = *block * 10 + 1) };
         if finishes_after {
             shared.stage.finish_next();
         }
     }
     second.join().unwrap();
+    for block in &shared.blocks {
+        // SAFETY: - the second thread is gone.
+        assert_eq!(unsafe { block.with(|block| *block) }, 12);
+    }
 }
 
 #[test]
