@@ -273,20 +273,17 @@ impl Stage<'_> {
     /// The papers' programs, which verify what they computed. Those in Rust need a build with all
     /// optimisation, which the form that is only tested does without.
     fn kernels(&mut self) -> anyhow::Result<()> {
-        let built = match self.options.form {
+        if let Err(fault) = kernel::has_tools() {
+            skips::note(format_args!("flip: kernels: {fault:#}"));
+            return Ok(());
+        }
+        let programs = match self.options.form {
             Form::Shipped => kernel::build(self.workspace),
             Form::Tested => {
                 let folder = self.workspace.target.join("kernels");
                 kernel::build_openmp(self.workspace, &folder, &[])
             }
-        };
-        let programs = match built {
-            Ok(programs) => programs,
-            Err(fault) => {
-                skips::note(format_args!("flip: kernels: {fault:#}"));
-                return Ok(());
-            }
-        };
+        }?;
         let wanted: Vec<_> = programs.into_iter().filter(|(name, _)| self.wanted(name)).collect();
         for (name, program) in wanted {
             self.until_flipped(&name, "20ms", |stage, manager| {

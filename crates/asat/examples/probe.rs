@@ -9,8 +9,8 @@
 //! rate of detection. Lines at the end hold the sums against the bars, [`DETECTION`] and
 //! [`FALSE_ALARMS`].
 //!
-//! Options: `--bound` keeps each thread of the team on a processor of its own; `--csv FILE` writes a
-//! line for each single evaluation.
+//! Options: `--bound` keeps each thread of the team on a processor of its own; `--csv FILE` writes
+//! a line for each single evaluation.
 
 use asat::{Meeting, Passage, Plan, Sample, Share};
 use engine::{Member, Team};

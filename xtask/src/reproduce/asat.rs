@@ -6,8 +6,8 @@
 //! the same work in all versions: as much as fills the wished number of evaluation intervals of the
 //! published algorithm where one copy has the machine.
 //!
-//! Beyond the paper: mixes, in which one copy runs beside what takes no part and knows nothing of it
-//! ([`Beside`]), and four copies in a control group with too little memory.
+//! Beyond the paper: mixes, in which one copy runs beside what takes no part and knows nothing of
+//! it ([`Beside`]), and four copies in a control group with too little memory.
 //!
 //! # What is written
 //! `asat.csv` (one row for each copy), and `asat.html` with the figures, which are `asat-N.svg`,

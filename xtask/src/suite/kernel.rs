@@ -111,6 +111,12 @@ fn rust(workspace: &Workspace) -> anyhow::Result<Vec<String>> {
     sources(&workspace.root.join("kernels/rust/src/bin"), "rs")
 }
 
+/// Fails where what builds those in C and Fortran cannot be had.
+pub(crate) fn has_tools() -> anyhow::Result<()> {
+    need("make", &["make"])?;
+    need("gfortran", &["gfortran"])
+}
+
 /// Builds those in C and Fortran by their own makefile, with further `settings` of it, into a
 /// folder.
 pub(crate) fn build_openmp(
@@ -118,8 +124,7 @@ pub(crate) fn build_openmp(
     folder: &Path,
     settings: &[String],
 ) -> anyhow::Result<BTreeMap<String, PathBuf>> {
-    need("make", &["make"])?;
-    need("gfortran", &["gfortran"])?;
+    has_tools()?;
     let source = workspace.root.join("kernels");
     let mut make = Command::new("make");
     make.arg("--silent").arg("-C").arg(&source).arg(format!("OUT={}", folder.display()));

@@ -1,11 +1,11 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
-//! processors on 4 nodes; `kernels` the papers' programs there; `asat` self-allocating threads, also
-//! on 4 processors; `numa` the tests of page migration, which need the nodes; `oracle` counts what
-//! page migration gains; `systemd` the package and the service. Everything in it is emulated (QEMU's
-//! TCG): slow, but each processor is a thread that the kernel runs when it likes, so that all
-//! interleavings happen, and time says
+//! processors on 4 nodes; `kernels` the papers' programs there; `asat` self-allocating threads,
+//! also on 4 processors; `numa` the tests of page migration, which need the nodes; `oracle` counts
+//! what page migration gains; `systemd` the package and the service. Everything in it is emulated
+//! (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes, so that
+//! all interleavings happen, and time says
 //! nothing.
 
 mod asat;
@@ -80,7 +80,8 @@ pub(crate) enum Guest {
     Numa(numa::Options),
     /// The same machine: the papers' programs on all processors, each verified.
     Kernels(kernels::Options),
-    /// Machines of 4 and 8 processors: self-allocating threads, in tests and in the paper's program.
+    /// Machines of 4 and 8 processors: self-allocating threads, their tests and their paper's
+    /// program.
     Asat(asat::Options),
     /// The same machine under a counter of all accesses: what page migration gains, and the paper's
     /// figures.
