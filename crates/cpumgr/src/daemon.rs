@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use arena::message::Narrow;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use platform::affinity::CpuSet;
 use platform::SysError;
+use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
 use policies::Value;
 
 use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, TRACE_SIZE, Threads};
-use crate::config::{Config, Sources};
+use crate::config::{Config, Rules, Sources};
 use crate::error::{Error, RUNNING};
 use crate::fence::Fences;
 use crate::guarded::Guarded;
@@ -23,9 +23,9 @@ use crate::ledger::Ledger;
 use crate::limits;
 use crate::reactor::Reactor;
 use crate::reload::Reload;
+use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::service::notify::Notifier;
 use crate::service::passed::{Listener, Passed};
-use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::trace::Trace;
 use crate::{machine, masks, settings};
 
@@ -174,7 +174,10 @@ pub fn serve(
         ready();
     });
     // The one before left what is attached bound, for this one, which does not come.
-    if (is_left || is_relieved) && !began && outcome.as_ref().is_err_and(|error| error.code() != RUNNING) {
+    if (is_left || is_relieved)
+        && !began
+        && outcome.as_ref().is_err_and(|error| error.code() != RUNNING)
+    {
         masks::put_back(&options.socket, &Linux);
     }
     outcome
@@ -223,7 +226,9 @@ fn serve_after(
         (named, _) => named,
     };
     let above = environment.clone().then(options.above()?);
-    let reload = Reload::new(sources, above.clone(), files.clone().then(above));
+    let whole = files.clone().then(above.clone());
+    let rules = Rules::of(&whole);
+    let reload = Reload::new(sources, above, whole);
     let (of_files, both) = (files.clone(), files.then(environment.clone()));
     let cpus = options.cpus.clone().or_else(|| both.cpus.clone().flatten());
     let is_named = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -328,6 +333,7 @@ fn serve_after(
         heeds_strangers: strangers == Strangers::Leave,
         narrow,
         kept,
+        rules,
         reload: Some(reload),
         service,
     })?;
@@ -353,7 +359,10 @@ fn group_number(name: &str) -> Option<u32> {
     match nix::unistd::Group::from_name(name) {
         Ok(Some(group)) => Some(group.gid.as_raw()),
         Ok(None) => {
-            tracing::info!(group = name, "there is no such group: only this user and the superuser administer");
+            tracing::info!(
+                group = name,
+                "there is no such group: only this user and the superuser administer"
+            );
             None
         }
         Err(error) => {

@@ -18,7 +18,10 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use platform::event::Doorbell;
 
-use crate::config::{Config, Sources};
+use crate::config::{Config, Rules, Sources};
+
+/// What was read.
+pub(crate) type Outcome = Result<(Config, Rules), String>;
 
 /// A client that asked, or a signal.
 pub(crate) type Asker = Option<u64>;
@@ -32,7 +35,7 @@ pub struct Reload {
     /// What they said together when the manager began.
     first: Config,
     /// What the thread is to say, and to which askers.
-    reading: Option<(Receiver<Result<Config, String>>, Vec<Asker>)>,
+    reading: Option<(Receiver<Outcome>, Vec<Asker>)>,
     later: Vec<Asker>,
 }
 
@@ -71,12 +74,14 @@ impl Reload {
     pub(crate) fn take(
         &mut self,
         bell: impl Fn() -> Arc<Doorbell>,
-    ) -> Option<(Result<Config, String>, Vec<Asker>)> {
+    ) -> Option<(Outcome, Vec<Asker>)> {
         let (reading, _) = self.reading.as_ref()?;
         let said = match reading.try_recv() {
             Ok(said) => said,
             Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => Err("the reader of the configuration panicked".into()),
+            Err(TryRecvError::Disconnected) => {
+                Err("the reader of the configuration panicked".into())
+            }
         };
         let (_, askers) = self.reading.take()?;
         for asker in std::mem::take(&mut self.later) {
@@ -90,9 +95,8 @@ impl Reload {
     /// Keys of which `said` has other values than the manager began with, and that are read at a
     /// start only.
     pub(crate) fn for_later(&self, said: &Config) -> Vec<String> {
-        let none = |path: &Option<std::path::PathBuf>| {
-            path.clone().filter(|path| path != Path::new(""))
-        };
+        let none =
+            |path: &Option<std::path::PathBuf>| path.clone().filter(|path| path != Path::new(""));
         let size = |it: &Config| it.trace_size.unwrap_or(crate::cli::TRACE_SIZE);
         let first = &self.first;
         let changed = [
@@ -107,10 +111,12 @@ impl Reload {
 }
 
 /// What all sources say together.
-fn whole(sources: &Sources, above: Config) -> Result<Config, String> {
+fn whole(sources: &Sources, above: Config) -> Outcome {
     let said = sources.load().map_err(|error| error.to_string())?.then(above);
     said.make_policy()?;
-    Ok(said)
+    // Users are looked up here: that may take its time, too.
+    let rules = Rules::of(&said);
+    Ok((said, rules))
 }
 
 #[cfg(test)]
@@ -119,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn wait(reload: &mut Reload, bell: &Arc<Doorbell>) -> (Result<Config, String>, Vec<Asker>) {
+    fn wait(reload: &mut Reload, bell: &Arc<Doorbell>) -> (Outcome, Vec<Asker>) {
         loop {
             platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&**bell)], None).unwrap();
             bell.clear().unwrap();
@@ -145,7 +151,7 @@ mod tests {
         let (_, askers) = wait(&mut reload, &bell);
         assert_eq!(askers, [Some(1)]);
         let (said, askers) = wait(&mut reload, &bell);
-        let said = said.unwrap();
+        let (said, _) = said.unwrap();
         assert_eq!((askers, said.mpl), (vec![None], above.mpl), "the command line is above");
         assert_eq!(reload.for_later(&said), ["fence"]);
         fs::write(&file, "\ncolour = 1").unwrap();

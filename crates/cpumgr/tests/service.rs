@@ -53,7 +53,8 @@ impl Service {
 
     /// Starts the service, with these descriptors and those in the store.
     fn start(&mut self, passed: &[(&str, &OwnedFd)]) {
-        let log = fs::OpenOptions::new().append(true).create(true).open(self.dir.path().join("log"));
+        let log =
+            fs::OpenOptions::new().append(true).create(true).open(self.dir.path().join("log"));
         // A shell knows its own number, which the program that it becomes keeps.
         let mut command = Command::new("sh");
         command.arg("-c").arg("export LISTEN_PID=$$ WATCHDOG_PID=$$; exec \"$@\"").arg("sh");
@@ -77,10 +78,8 @@ impl Service {
         // Out of the way of the numbers from 3 on, which are written below.
         let high = |fd: &OwnedFd| nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(100));
         // SAFETY: - fcntl has just made each of them.
-        let copies: Vec<OwnedFd> = all
-            .iter()
-            .map(|(_, fd)| unsafe { OwnedFd::from_raw_fd(high(fd).unwrap()) })
-            .collect();
+        let copies: Vec<OwnedFd> =
+            all.iter().map(|(_, fd)| unsafe { OwnedFd::from_raw_fd(high(fd).unwrap()) }).collect();
         let numbers: Vec<i32> = copies.iter().map(AsRawFd::as_raw_fd).collect();
         let place = move || {
             for (number, target) in numbers.iter().zip(3..) {
@@ -100,8 +99,7 @@ impl Service {
     fn hear(&mut self) -> String {
         let mut text = [0; 4096];
         let heard = fdpass::recv(&self.told, &mut text, Some(PATIENCE));
-        let (length, descriptors) =
-            heard.unwrap_or_else(|error| panic!("{error}: {}", self.log()));
+        let (length, descriptors) = heard.unwrap_or_else(|error| panic!("{error}: {}", self.log()));
         let said = String::from_utf8(text[..length].to_vec()).unwrap();
         let name = said.lines().find_map(|line| line.strip_prefix("FDNAME=")).unwrap_or_default();
         let named = descriptors.into_iter().map(|fd| (name.to_owned(), fd));
@@ -282,7 +280,8 @@ fn a_restart_of_the_service_keeps_programs_and_reads_the_configuration() {
     let mut program = Program::start(&service.socket(), 1, 1);
     let mut other = Sleeper(Command::new("sleep").arg("1000").spawn().unwrap());
     let pid = other.0.id().to_string();
-    let output = cpumgr().args(["attach", &pid, "--socket"]).arg(service.socket()).output().unwrap();
+    let output =
+        cpumgr().args(["attach", &pid, "--socket"]).arg(service.socket()).output().unwrap();
     assert!(output.status.success(), "{}", errors(&output));
     let set = ["set", "quantum", "70ms", "--socket"];
     assert!(cpumgr().args(set).arg(service.socket()).status().unwrap().success());

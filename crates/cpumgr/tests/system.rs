@@ -74,7 +74,8 @@ fn programs_of_two_users_share_the_machine_and_nothing_else() {
     other.until("it has both", |seen| seen.processors == 2 || seen.dedicated);
 
     // What concerns all users is for the manager's user to change.
-    for words in [&["set", "quantum", "50ms"][..], &["policy", "equip"], &["mpl", "1"], &["reload"]] {
+    for words in [&["set", "quantum", "50ms"][..], &["policy", "equip"], &["mpl", "1"], &["reload"]]
+    {
         let output = for_all.say(&manager, words);
         assert_eq!(output.status.code(), Some(6), "{words:?}");
         assert!(errors(&output).contains("that is for user 0"), "{words:?}: {}", errors(&output));

@@ -49,19 +49,26 @@ fn systemd_understands_each_line_of_each_unit() {
     for (kind, manager) in [("system", "--system"), ("user", "--user")] {
         let verify = |change: &dyn Fn(String) -> String| {
             let dir = copy(kind, change);
-            let socket = analyze(&["verify", "--man=no", manager], &dir.path().join("cpumgr.socket"));
-            let service = analyze(&["verify", "--man=no", manager], &dir.path().join("cpumgr.service"));
+            let socket =
+                analyze(&["verify", "--man=no", manager], &dir.path().join("cpumgr.socket"));
+            let service =
+                analyze(&["verify", "--man=no", manager], &dir.path().join("cpumgr.service"));
             Some((socket?, service?))
         };
         let Some((socket, service)) = verify(&|text| text) else { return };
         let ours = |output: &Output| {
-            said(output).lines().filter(|line| line.contains("cpumgr")).collect::<Vec<_>>().join("\n")
+            said(output)
+                .lines()
+                .filter(|line| line.contains("cpumgr"))
+                .collect::<Vec<_>>()
+                .join("\n")
         };
         for output in [&socket, &service] {
             assert!(output.status.success() && ours(output).is_empty(), "{kind}: {}", said(output));
         }
         // It would say so.
-        let Some((_, service)) = verify(&|text| text.replace("WatchdogSec=", "WatchDogSecs=")) else {
+        let Some((_, service)) = verify(&|text| text.replace("WatchdogSec=", "WatchDogSecs="))
+        else {
             return;
         };
         assert!(ours(&service).contains("WatchDogSecs"), "{kind}: {}", said(&service));
@@ -71,7 +78,14 @@ fn systemd_understands_each_line_of_each_unit() {
 #[test]
 fn the_service_is_closed_also_with_fences() {
     let fence = fs::read_to_string(packaging().join("examples/fence.conf")).unwrap();
-    for (extra, wanted) in [("", true), (fence.as_str(), true), ("\n[Service]\nUser=root\nCapabilityBoundingSet=~\nSystemCallFilter=\nProtectSystem=no\n", false)] {
+    for (extra, wanted) in [
+        ("", true),
+        (fence.as_str(), true),
+        (
+            "\n[Service]\nUser=root\nCapabilityBoundingSet=~\nSystemCallFilter=\nProtectSystem=no\n",
+            false,
+        ),
+    ] {
         let dir = copy("system", |text| text + extra);
         let arguments = ["security", "--offline=true", "--threshold", EXPOSURE];
         let Some(output) = analyze(&arguments, &dir.path().join("cpumgr.service")) else { return };
@@ -83,7 +97,8 @@ fn the_service_is_closed_also_with_fences() {
 #[test]
 fn what_the_units_run_is_what_the_program_understands() {
     for kind in ["system", "user"] {
-        let unit = fs::read_to_string(packaging().join("systemd").join(kind).join("cpumgr.service"));
+        let unit =
+            fs::read_to_string(packaging().join("systemd").join(kind).join("cpumgr.service"));
         let unit = unit.unwrap();
         let commands = unit.lines().filter_map(|line| line.split_once("=/usr/bin/cpumgr "));
         let commands: Vec<&str> = commands.map(|(_, words)| words).collect();

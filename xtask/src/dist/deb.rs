@@ -19,9 +19,12 @@ pub(super) fn make(
     workspace: &Workspace,
     built: &Built,
     version: &str,
+    compression: &str,
 ) -> anyhow::Result<PathBuf> {
     if find_program("dpkg-deb").is_none() {
-        bail!("dpkg-deb is needed: on Debian and Ubuntu it is there, elsewhere `cargo xtask tarball`");
+        bail!(
+            "dpkg-deb is needed: on Debian and Ubuntu it is there, elsewhere `cargo xtask tarball`"
+        );
     }
     let stage = tempfile::tempdir().context("cannot make a temporary folder")?;
     let stage = stage.path();
@@ -54,7 +57,7 @@ pub(super) fn make(
     }
     let file = folder(workspace)?.join(format!("cpumgr_{version}_{architecture}.deb"));
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "-Zxz", "--build"]).arg(stage).arg(&file);
+    build.args(["--root-owner-group", compression, "--build"]).arg(stage).arg(&file);
     must_succeed(build.env("SOURCE_DATE_EPOCH", epoch(workspace)))?;
     Ok(file)
 }
@@ -67,7 +70,8 @@ fn architecture() -> anyhow::Result<String> {
 
 /// The bytes of all files below a folder.
 fn size(folder: &Path) -> anyhow::Result<u64> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut sum = 0;
     for entry in entries {
         let entry = entry.context("cannot read a folder")?;

@@ -10,11 +10,7 @@ use super::{Built, epoch, folder};
 use crate::setup::{Workspace, must_succeed};
 
 /// Makes it; returns its path.
-pub(super) fn make(
-    workspace: &Workspace,
-    built: &Built,
-    version: &str,
-) -> anyhow::Result<PathBuf> {
+pub(super) fn make(workspace: &Workspace, built: &Built, version: &str) -> anyhow::Result<PathBuf> {
     let place = tempfile::tempdir().context("cannot make a temporary folder")?;
     let name = format!("cpumgr-{version}-{}-linux-gnu", std::env::consts::ARCH);
     let stage = place.path().join(&name);

@@ -12,7 +12,9 @@ use anyhow::{Context, bail};
 
 use super::needs::Needs;
 use crate::dist;
-use crate::setup::{Compiler, Language, Workspace, find_program, install, is_root, must_succeed, shown};
+use crate::setup::{
+    Compiler, Language, Workspace, find_program, install, is_root, must_succeed, shown,
+};
 
 /// Debian's version whose C library the programs of this machine are linked with.
 const SUITE: &str = "bookworm";
@@ -25,7 +27,7 @@ const MEMORY: &str = "1024M";
 /// The guest's disk, in MiB; a sparse file.
 const DISK: u32 = 600;
 /// Seconds that a guest may take altogether.
-const LONGEST: u32 = 900;
+const LONGEST: u32 = 1500;
 /// Exit code for "all checks succeeded", and for "some failed" (`qexit.c`).
 const ALL_WELL: i32 = 85;
 const SOME_FAILED: i32 = 87;
@@ -70,7 +72,7 @@ pub(super) fn run(
     for (number, place) in [(1, "opt/cpumgr_1.deb"), (2, "opt/cpumgr_2.deb")] {
         version = format!("{}+{number}", env!("CARGO_PKG_VERSION"));
         let as_built = options.as_built || number > 1;
-        let made = dist::Options { as_built, version: Some(version.clone()) };
+        let made = dist::Options { as_built, version: Some(version.clone()), is_plain: true };
         files.push((dist::deb(workspace, &made)?, place, 0o644));
     }
     let own = |name: &str| workspace.root.join("xtask/vm/systemd").join(name);
@@ -95,7 +97,11 @@ pub(super) fn run(
     disk(&root, &files, &texts, &image)?;
     let boot = Instant::now();
     let reading = start(needs, &image, &folder.join("systemd.log"))?;
-    println!("{} checks in {:.0} s", reading.well + reading.failed.len(), boot.elapsed().as_secs_f64());
+    println!(
+        "{} checks in {:.0} s",
+        reading.well + reading.failed.len(),
+        boot.elapsed().as_secs_f64()
+    );
     if !reading.failed.is_empty() {
         bail!("failed in the guest: {}", reading.failed.join(", "));
     }
@@ -109,7 +115,8 @@ fn root(folder: &Path) -> anyhow::Result<PathBuf> {
         bail!("systemd: making a file system with owners needs the superuser");
     }
     for (program, package) in [("mke2fs", "e2fsprogs"), ("mmdebstrap", "mmdebstrap")] {
-        let is_there = || find_program(program).is_some() || Path::new("/sbin").join(program).exists();
+        let is_there =
+            || find_program(program).is_some() || Path::new("/sbin").join(program).exists();
         if !is_there() && (find_program("apt-get").is_none() || install(&[package]).is_err()) {
             bail!("systemd: {program} is needed: sudo apt-get install -y {package}");
         }
@@ -150,7 +157,8 @@ fn disk(
     for (to, text) in texts {
         fs::write(place.path().join(to), text).with_context(|| format!("cannot write {to}"))?;
     }
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).context("cannot set a mode")?;
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755))
+        .context("cannot set a mode")?;
     if image.exists() {
         fs::remove_file(image).with_context(|| format!("cannot replace {}", image.display()))?;
     }
@@ -165,10 +173,20 @@ fn start(needs: &Needs, image: &Path, log: &Path) -> anyhow::Result<Reading> {
     let mut command = Command::new("timeout");
     command.args(["-k", "1", &LONGEST.to_string()]).arg(&needs.emulator);
     command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
-    command.args(["-smp", PROCESSORS, "-m", MEMORY, "-nodefaults", "-no-user-config", "-no-reboot"]);
+    command.args([
+        "-smp",
+        PROCESSORS,
+        "-m",
+        MEMORY,
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+    ]);
     command.args(["-display", "none", "-monitor", "none", "-serial", "stdio"]);
     command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
-    command.arg("-drive").arg(format!("if=none,id=d0,file={},format=raw,snapshot=on", image.display()));
+    command
+        .arg("-drive")
+        .arg(format!("if=none,id=d0,file={},format=raw,snapshot=on", image.display()));
     command.args(["-device", "nvme,drive=d0,serial=r0"]).arg("-kernel").arg(&needs.kernel);
     command.args([
         "-append",
@@ -178,7 +196,8 @@ fn start(needs: &Needs, image: &Path, log: &Path) -> anyhow::Result<Reading> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(&command)))?;
     let output = child.stdout.take().context("no pipe from the emulator")?;
-    let mut file = fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let mut file =
+        fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut reading = Reading::default();
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("cannot read what the guest prints")?;
@@ -217,7 +236,9 @@ impl Reading {
     fn line(&mut self, line: &str) -> Option<String> {
         let (_, mark) = match line.split_once('@') {
             Some(split) => split,
-            None => return self.is_open.then(|| line.to_owned()).filter(|it| it.starts_with("    ")),
+            None => {
+                return self.is_open.then(|| line.to_owned()).filter(|it| it.starts_with("    "));
+            }
         };
         let words: Vec<&str> = mark.splitn(4, ' ').collect();
         match words[..] {

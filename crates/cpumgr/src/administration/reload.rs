@@ -25,7 +25,9 @@ pub fn reload(args: &SocketArgs) -> Result<(), Error> {
             complain(&format!("{keys}: what changed there holds from `cpumgr restart` on"));
             Ok(())
         }
-        FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket, refused }.into()),
+        FromManager::Refused(refused) => {
+            Err(ConnectError::Refused { path: socket, refused }.into())
+        }
         other => Err(connection.broken(format!("it answered `reload` with {other:?}")).into()),
     }
 }

@@ -125,7 +125,8 @@ impl Entry {
         put(&mut packet, "SYSLOG_IDENTIFIER", "cpumgr");
         put(&mut packet, "CPUMGR_TARGET", self.target);
         for (name, value) in &self.fields {
-            let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+            let plain =
+                |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
             let name: String = name.chars().map(plain).collect();
             put(&mut packet, &format!("CPUMGR_{name}"), value);
         }

@@ -35,7 +35,11 @@ impl Scene {
         let serial = self.server.serials.next();
         let pidfd = OwnedFd::from(Doorbell::new().unwrap());
         let peer = Peer { pid, uid: nix::unistd::geteuid().as_raw(), gid: 0 };
-        self.server.called(serial, Call::Opened { peer, pidfd, mailbox, administers: false }, self.now);
+        self.server.called(
+            serial,
+            Call::Opened { peer, pidfd, mailbox, administers: false },
+            self.now,
+        );
         self.clients.push(Client { serial, answers, view: None });
         self.clients.len() - 1
     }
