@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// The package's version in place of the workspace's.
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
+    /// For a guest that unpacks it slowly: not compressed.
+    #[arg(skip)]
+    pub(crate) is_plain: bool,
 }
 
 /// What was built.
@@ -63,7 +66,12 @@ pub(crate) fn version(options: &Options) -> String {
 /// `cargo xtask deb`.
 pub(crate) fn deb(workspace: &Workspace, options: &Options) -> anyhow::Result<PathBuf> {
     let built = Built::new(workspace, options.as_built)?;
-    deb::make(workspace, &built, &version(options))
+    deb::make(
+        workspace,
+        &built,
+        &version(options),
+        if options.is_plain { "-Znone" } else { "-Zxz" },
+    )
 }
 
 /// `cargo xtask tarball`.

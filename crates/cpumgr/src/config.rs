@@ -22,8 +22,10 @@ use crate::cli::{self, IdleExit, Level, Listen, Strangers, Threads};
 use crate::guarded::Guarded;
 use crate::limits;
 
+mod rules;
 mod sources;
 
+pub use rules::{ProgramRule, Rules, UserRule};
 pub use sources::Sources;
 
 pub use crate::mistake::ConfigError;
@@ -77,6 +79,10 @@ pub struct Config {
     /// The group whose members may change what concerns all users; an empty name: none.
     #[serde(deserialize_with = "group")]
     pub admin_group: Option<String>,
+    /// What single users have, by name or number.
+    pub users: BTreeMap<String, UserRule>,
+    /// What programs of a name have.
+    pub programs: BTreeMap<String, ProgramRule>,
 }
 
 impl Config {
@@ -147,8 +153,23 @@ impl Config {
             listen: later.listen.or(self.listen),
             trace_size: later.trace_size.or(self.trace_size),
             admin_group: later.admin_group.or(self.admin_group),
+            users: merged(self.users, later.users, UserRule::then),
+            programs: merged(self.programs, later.programs, ProgramRule::then),
         }
     }
+}
+
+/// Tables by name, those of the later source on top.
+fn merged<T: Default>(
+    mut first: BTreeMap<String, T>,
+    later: BTreeMap<String, T>,
+    then: fn(T, T) -> T,
+) -> BTreeMap<String, T> {
+    for (name, table) in later {
+        let below = first.remove(&name).unwrap_or_default();
+        first.insert(name, then(below, table));
+    }
+    first
 }
 
 /// A value that people write as text, read by what reads it on the command line.

@@ -13,7 +13,7 @@ use policies::Value;
 
 use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Listen, Strangers, TRACE_SIZE, Threads};
-use crate::config::{Config, Sources};
+use crate::config::{Config, Rules, Sources};
 use crate::error::{Error, RUNNING};
 use crate::fence::Fences;
 use crate::guarded::Guarded;
@@ -229,7 +229,9 @@ fn serve_after(
         (named, _) => named,
     };
     let above = environment.clone().then(options.above()?);
-    let reload = Reload::new(sources, above.clone(), files.clone().then(above));
+    let whole = files.clone().then(above.clone());
+    let rules = Rules::of(&whole);
+    let reload = Reload::new(sources, above, whole);
     let (of_files, both) = (files.clone(), files.then(environment.clone()));
     let cpus = options.cpus.clone().or_else(|| both.cpus.clone().flatten());
     let is_named = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -334,6 +336,7 @@ fn serve_after(
         heeds_strangers: strangers == Strangers::Leave,
         narrow,
         kept,
+        rules,
         reload: Some(reload),
         service,
     })?;

@@ -12,8 +12,8 @@
 //!    that is started there would share out the same processors. The kernel tells it (inotify on
 //!    the directory), and it looks at each sign of life while programs are there, since what is
 //!    above the directory may go, too.
-//! 5. A listener that was made before (by the service manager, or by the manager that begins anew in
-//!    the same process) is listened on with: what listens at the socket file is no other manager.
+//! 5. A listener that was made before (by the service manager, or by the manager that begins anew
+//!    in the same process) is listened on with: what listens at the file is no other manager.
 //! 6. At the end the socket file is removed, still under the lock, if it is the one that this
 //!    manager made: what a user put at the path is never removed. The lock file stays: removing it
 //!    would let a third process lock a file that a second one still waits for.

@@ -1,4 +1,5 @@
-//! The log: lines on standard error, or in the journal where that is the same; few enough that clients cannot fill a disk with them.
+//! The log: lines on standard error, or in the journal where that is the same, few enough that
+//! clients cannot fill a disk with them.
 //!
 //! The manager never waits for a reader, and no line is worth the manager: one that cannot be
 //! written now, into a pipe that is full, a disk that is full, or after the reader has gone, is

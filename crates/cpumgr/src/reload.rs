@@ -18,7 +18,10 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use platform::event::Doorbell;
 
-use crate::config::{Config, Sources};
+use crate::config::{Config, Rules, Sources};
+
+/// What was read.
+pub(crate) type Outcome = Result<(Config, Rules), String>;
 
 /// A client that asked, or a signal.
 pub(crate) type Asker = Option<u64>;
@@ -32,7 +35,7 @@ pub struct Reload {
     /// What they said together when the manager began.
     first: Config,
     /// What the thread is to say, and to which askers.
-    reading: Option<(Receiver<Result<Config, String>>, Vec<Asker>)>,
+    reading: Option<(Receiver<Outcome>, Vec<Asker>)>,
     later: Vec<Asker>,
 }
 
@@ -71,7 +74,7 @@ impl Reload {
     pub(crate) fn take(
         &mut self,
         bell: impl Fn() -> Arc<Doorbell>,
-    ) -> Option<(Result<Config, String>, Vec<Asker>)> {
+    ) -> Option<(Outcome, Vec<Asker>)> {
         let (reading, _) = self.reading.as_ref()?;
         let said = match reading.try_recv() {
             Ok(said) => said,
@@ -108,10 +111,12 @@ impl Reload {
 }
 
 /// What all sources say together.
-fn whole(sources: &Sources, above: Config) -> Result<Config, String> {
+fn whole(sources: &Sources, above: Config) -> Outcome {
     let said = sources.load().map_err(|error| error.to_string())?.then(above);
     said.make_policy()?;
-    Ok(said)
+    // Users are looked up here: that may take its time, too.
+    let rules = Rules::of(&said);
+    Ok((said, rules))
 }
 
 #[cfg(test)]
@@ -120,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn wait(reload: &mut Reload, bell: &Arc<Doorbell>) -> (Result<Config, String>, Vec<Asker>) {
+    fn wait(reload: &mut Reload, bell: &Arc<Doorbell>) -> (Outcome, Vec<Asker>) {
         loop {
             platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&**bell)], None).unwrap();
             bell.clear().unwrap();
@@ -146,7 +151,7 @@ mod tests {
         let (_, askers) = wait(&mut reload, &bell);
         assert_eq!(askers, [Some(1)]);
         let (said, askers) = wait(&mut reload, &bell);
-        let said = said.unwrap();
+        let (said, _) = said.unwrap();
         assert_eq!((askers, said.mpl), (vec![None], above.mpl), "the command line is above");
         assert_eq!(reload.for_later(&said), ["fence"]);
         fs::write(&file, "\ncolour = 1").unwrap();

@@ -33,6 +33,7 @@ use policies::{AppId, Cause};
 
 use crate::allowance::Allowances;
 use crate::api::{Api, CALLS, Doorman, Serials};
+use crate::config::Rules;
 use crate::fence::Fences;
 use crate::foreign::Foreign;
 use crate::instance::Instance;
@@ -42,6 +43,7 @@ use crate::ledger::Ledger;
 use crate::masks;
 use crate::reactor::{Event, Reactor, Role};
 use crate::reload::Reload;
+use crate::service::told::Told;
 use crate::trace::{self, Trace};
 use crate::unused::Unused;
 
@@ -64,6 +66,7 @@ mod looks;
 mod measuring;
 #[cfg(test)]
 mod model;
+mod narrowing;
 mod places;
 mod program;
 mod publishing;
@@ -147,12 +150,15 @@ pub struct Server {
     /// When the last client was there.
     idle_since: u64,
     next_beat: u64,
+    /// When masks are looked at next.
+    next_narrowing: u64,
     started: u64,
     doorman: Doorman,
     narrow: Option<Narrow>,
     kept: Vec<String>,
+    rules: Rules,
     reload: Option<Reload>,
-    service: Option<service::Service>,
+    service: Option<Told>,
     /// What it counts and times of itself.
     measuring: measuring::Measuring,
     /// It was told to end, after this pass.
@@ -190,11 +196,11 @@ impl Server {
         let doorman = Doorman { owner, public: setup.public, admins: setup.admins };
         // With one processor there is nothing to leave.
         let heeds = setup.heeds_strangers && setup.cpus.len() > 1;
-        let foreign = heeds.then(strangers::none_known);
+        let foreign = heeds.then(setup::none_known);
         // The last thing that can fail: from now on the API thread answers connections.
         let api = start(setup.listener, doorman, serials.clone())?;
         setup.reactor.add_calls(api.bell())?;
-        Ok(Self {
+        let mut server = Self {
             page,
             shared_page: Arc::new(shared_page),
             api,
@@ -232,15 +238,19 @@ impl Server {
             due: Due::default(),
             idle_since: now,
             next_beat: now,
+            next_narrowing: now,
             started: now,
             narrow: setup.narrow,
             kept: setup.kept,
+            rules: Rules::default(),
             reload: setup.reload,
-            service: setup.service.map(service::Service::new),
+            service: setup.service.map(Told::new),
             measuring: measuring::Measuring::default(),
             over: None,
             instance: setup.instance,
-        })
+        };
+        server.set_rules(setup.rules);
+        Ok(server)
     }
 
     /// Runs to the end: a signal, idleness, or a socket file that is gone.
@@ -365,6 +375,7 @@ impl Server {
         self.look_at_attached(now);
         self.look_for_strangers(now);
         self.look_for_unused(now);
+        self.look_for_narrowing(now);
         self.decide(now);
         self.admit_waiting(now);
         self.heed_policy_failure(now);

@@ -3,8 +3,8 @@
 //! # Protocol
 //! 1. Descriptors that it passes ([`passed`]): the socket of a socket unit, or the one that an
 //!    earlier process of the same service left in the descriptor store.
-//! 2. What it is told ([`notify`]): ready, reloading, stopping, a line of status, signs of life, and
-//!    the socket for its store.
+//! 2. What it is told ([`notify`], `told`): ready, reloading, stopping, a line of status, signs of
+//!    life, and the socket for its store.
 //!
 //! # Why the socket alone is stored
 //! A manager that was killed, or that a newer package replaces, leaves its programs running. They
@@ -15,3 +15,4 @@
 
 pub mod notify;
 pub mod passed;
+pub(crate) mod told;

@@ -132,6 +132,27 @@ fn each_key_of_a_file_is_in_force() {
     assert!(fs::metadata(trace.path().join("t.1")).unwrap().len() <= 64 << 10);
 }
 
+#[test]
+fn a_program_and_a_user_have_what_their_tables_say() {
+    let text = "[programs.small]\nprocessors = 1\nweight = 2.5\n";
+    let manager = Configured::start(text, &["--strangers", "ignore"]);
+    let mut program = Program::unregistered(&manager.socket());
+    program.ask("called small");
+    assert_eq!(program.ask("register 2 2"), "registered");
+    assert_eq!(program.until("it is in", |seen| seen.alive).processors, 1);
+    let one = manager.report().programs.remove(0);
+    assert_eq!((one.max, one.weight), (1, 2.5));
+    // Programs that arrive from now on.
+    let user = nix::unistd::geteuid();
+    manager.write(&format!("[users.{user}]\nprograms = 2\n"));
+    manager.reload();
+    let second = Program::start(&manager.socket(), 1, 1);
+    let third = Program::launch(Program::command(&manager.socket()), 1, 1).err();
+    let said = third.unwrap();
+    assert!(said.contains("2 programs of this user"), "{said}");
+    drop(second);
+}
+
 fn process_cpus() -> platform::affinity::CpuSet {
     platform::affinity::affinity(None).unwrap()
 }

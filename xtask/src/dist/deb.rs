@@ -15,7 +15,12 @@ const SCRIPTS: [(&str, u32); 4] =
     [("conffiles", 0o644), ("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755)];
 
 /// Makes it; returns its path.
-pub(super) fn make(workspace: &Workspace, built: &Built, version: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn make(
+    workspace: &Workspace,
+    built: &Built,
+    version: &str,
+    compression: &str,
+) -> anyhow::Result<PathBuf> {
     if find_program("dpkg-deb").is_none() {
         bail!(
             "dpkg-deb is needed: on Debian and Ubuntu it is there, elsewhere `cargo xtask tarball`"
@@ -52,7 +57,7 @@ pub(super) fn make(workspace: &Workspace, built: &Built, version: &str) -> anyho
     }
     let file = folder(workspace)?.join(format!("cpumgr_{version}_{architecture}.deb"));
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "-Zxz", "--build"]).arg(stage).arg(&file);
+    build.args(["--root-owner-group", compression, "--build"]).arg(stage).arg(&file);
     must_succeed(build.env("SOURCE_DATE_EPOCH", epoch(workspace)))?;
     Ok(file)
 }

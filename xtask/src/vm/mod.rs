@@ -3,10 +3,9 @@
 //! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
 //! processors on 4 nodes; `kernels` the papers' programs there; `asat` self-allocating threads,
 //! also on 4 processors; `numa` the tests of page migration, which need the nodes; `oracle` counts
-//! what page migration gains; `systemd` the package and the service. Everything in it is emulated
-//! (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes, so that
-//! all interleavings happen, and time says
-//! nothing.
+//! what page migration gains; `systemd` tries the package and the service. Everything in it is
+//! emulated (QEMU's TCG): slow, but each processor is a thread that the kernel runs when it likes,
+//! so that all interleavings happen, and time says nothing.
 
 mod asat;
 mod count;

@@ -14,9 +14,9 @@ as() { local user=$1; shift; runuser -u "$user" -- "$@"; }
 manager() { systemctl show -P MainPID cpumgr.service; }
 status() { cpumgr status --json; }
 
-# Looks until a command succeeds, at most so many seconds.
+# Looks until a command succeeds, at most so many seconds of a quiet machine.
 within() {
-    local end=$((SECONDS + $1)); shift
+    local end=$((SECONDS + 3 * $1)); shift
     until "$@" > /dev/null 2>&1; do
         [ "$SECONDS" -lt "$end" ] || { say "not within its time: $*"; return 1; }
         sleep 0.1
@@ -56,11 +56,12 @@ fails_with() {
 # A team of a user, under the manager; its number is in /tmp/NAME.pid.
 team() {
     local user=$1 name=$2 seconds=$3; shift 3
+    rm -f "/tmp/$name.log" "/tmp/$name.pid"
     as "$user" sh -c "echo \$\$ > /tmp/$name.pid; exec cpumgr run -- /opt/team $seconds /tmp/$name.log $*" \
         > "/tmp/$name.out" 2>&1 &
 }
-pid() { cat "/tmp/$1.pid"; }
-size() { awk 'NF == 2 { s = $2 } END { print s }' "/tmp/$1.log"; }
+pid() { cat "/tmp/$1.pid" 2> /dev/null; }
+size() { awk 'NF == 2 && $2 != "end" { s = $2 } END { print s + 0 }' "/tmp/$1.log" 2> /dev/null || echo 0; }
 has() { [ "$(size "$1")" = "$2" ]; }
 grown() { [ "$(size "$1")" -ge "$2" ]; }
 end_all() {
@@ -134,13 +135,13 @@ tighten() {
 # --- sizes
 
 sizes() {
-    team alice a1 300
+    team alice a1 3000
     within 20 has a1 4 || return 1
-    team bob b1 300
+    team bob b1 3000
     within 20 has b1 2 || return 1
     within 20 has a1 2 || return 1
     # Users share first: Alice's second program takes of hers.
-    team alice a2 300
+    team alice a2 3000
     within 20 has a2 1 && within 20 has a1 1 && within 20 has b1 2 || { status; return 1; }
     pkill -KILL -u bob -x team
     within 20 has a1 2 && within 20 has a2 2 || { status; return 1; }
@@ -154,7 +155,7 @@ administers() {
     usermod -aG cpumgr alice || return 1
     as alice cpumgr set quantum 50ms || return 1
     [ "$(cpumgr set quantum)" = 50ms ] || return 1
-    gpasswd -q -d alice cpumgr > /dev/null
+    gpasswd -d alice cpumgr > /dev/null
     as alice cpumgr set quantum 70ms && { say "Alice is no member any more"; return 1; }
     [ "$(cpumgr policy | grep '^\*')" = "$before" ]
 }
@@ -175,8 +176,8 @@ reloads() {
 # --- one user and the other's
 
 signals() {
-    team alice a1 300
-    within 20 grown a1 1 || return 1
+    team alice a1 3000
+    within 20 grown a1 1 && within 20 knows a1 || return 1
     as bob kill -0 "$(manager)" && { say "Bob may signal the manager"; return 1; }
     as bob kill -0 "$(pid a1)" && { say "Bob may signal Alice's program"; return 1; }
     local verb
@@ -188,8 +189,8 @@ signals() {
     end_all
 }
 reads() {
-    team alice a1 300
-    within 20 grown a1 1 || return 1
+    team alice a1 3000
+    within 20 grown a1 1 && within 20 knows a1 || return 1
     status | grep -q '"name":"team"' || { say "root does not see it"; return 1; }
     as bob cpumgr status --json > /tmp/bob.json || return 1
     grep -q '"name":"team"\|"pid":'"$(pid a1)" /tmp/bob.json && { cat /tmp/bob.json; return 1; }
@@ -204,10 +205,10 @@ open_files() { chmod 644 /run/cpumgr/app.sock.settings; }
 close_files() { chmod 600 /run/cpumgr/app.sock.settings; end_all; }
 
 starves() {
-    team alice a1 300
+    team alice a1 3000
     within 20 has a1 4 || return 1
     local i
-    for i in 1 2 3 4 5 6; do team bob "b$i" 300; done
+    for i in 1 2 3 4 5 6; do team bob "b$i" 3000; done
     within 40 knows b6 || return 1
     within 20 has a1 2 || { status; return 1; }
     # Connections that say nothing, all that Bob gets.
@@ -228,10 +229,10 @@ spoofs() {
     [ -S /run/cpumgr/app.sock ] || { say "the socket is gone"; return 1; }
     # What stands where Alice's own manager would be.
     as bob mkdir -m 777 /tmp/cpumgr-1000 && as bob touch /tmp/cpumgr-1000/app.sock || return 1
-    team alice a1 300
+    team alice a1 3000
     within 20 has a1 4 && knows a1 || { cat /tmp/a1.out; return 1; }
     # A program of Bob's with the name of Alice's is Bob's.
-    team bob b1 300
+    team bob b1 3000
     within 20 has b1 2 && within 20 has a1 2 || return 1
     as bob cpumgr daemon --system > /tmp/second.out 2>&1 && { say "Bob has a manager there"; return 1; }
     rm -rf /tmp/cpumgr-1000
@@ -246,8 +247,8 @@ close_directory() {
 # --- restarts
 
 two_teams() {
-    team alice a1 300
-    team bob b1 300
+    team alice a1 3000
+    team bob b1 3000
     within 30 has a1 2 && within 30 has b1 2 || { status; return 1; }
     within 10 knows a1 && within 10 knows b1
 }
@@ -294,8 +295,8 @@ activates() {
     grep -q ' 4$' /tmp/act.log
 }
 journal() {
-    team alice a1 300
-    within 20 grown a1 1 || return 1
+    team alice a1 3000
+    within 20 grown a1 1 && within 20 knows a1 || return 1
     local p; p=$(pid a1)
     within 10 journal_has "$p" || { journalctl -q --no-pager -u cpumgr -n 20 -o verbose; return 1; }
     end_all
@@ -306,11 +307,11 @@ journal_has() { journalctl -q --no-pager "CPUMGR_PID=$1" -o cat | grep -q 'a pro
 # --- attached
 
 masks() {
-    as alice taskset -c 0-2 sleep 300 & local child=$!
+    as alice taskset -c 0-2 sleep 3000 & local child=$!
     within 10 pgrep -u alice -x sleep || return 1
     local p; p=$(pgrep -u alice -x sleep)
     as alice cpumgr attach "$p" || return 1
-    team bob b1 300
+    team bob b1 3000
     within 20 bound "$p" || { say "not bound: $(mask "$p")"; return 1; }
     "$@" || return 1
     within 20 unbound "$p" || { say "the mask is $(mask "$p")"; return 1; }
@@ -335,9 +336,9 @@ fenced() {
     systemctl daemon-reload; systemctl restart cpumgr.service || return 1
     within 10 systemctl -q is-active cpumgr.service || { journalctl -q --no-pager -u cpumgr -n 20; return 1; }
     systemd-analyze security --threshold=25 cpumgr.service > /dev/null || return 1
-    team alice d1 300 defy
+    team alice d1 3000 defy
     within 30 has d1 4 || return 1
-    team bob b1 300
+    team bob b1 3000
     within 20 has b1 2 || return 1
     within 30 is_fenced d1 || { journalctl -q --no-pager -u cpumgr -n 20; cat "/proc/$(pid d1)/cgroup"; return 1; }
     local group cpus task
@@ -370,7 +371,7 @@ upgrades() {
     [ "$(cpumgr set quantum)" = 40ms ]
 }
 removes() {
-    team alice a1 300
+    team alice a1 3000
     within 20 has a1 4 || return 1
     dpkg -r cpumgr || return 1
     systemctl -q is-active cpumgr.service cpumgr.socket && { say "it runs"; return 1; }

@@ -291,7 +291,8 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
 }
 
 /// This process becomes the next manager, with `settings` and the same listener, so that no client
-/// is refused meanwhile. Returns only when that fails. Its number, its log and its place in a service stay what they are; the program may be a newer one.
+/// is refused meanwhile. Returns only when that fails. Its number, its log and its place in a
+/// service stay what they are; the program may be a newer one.
 pub(super) fn begin_anew(options: &Options, settings: Settings, listener: Listener) -> Error {
     let Settings { policy, parameters, quantum, grace, level } = settings;
     let options = Options {

@@ -27,6 +27,18 @@ impl Ledger {
         }
     }
 
+    /// The threads of a program may run on these processors now, where it can use `max` at most:
+    /// [`Ledger::confine`] for a program that is there, which may also have more room than before.
+    /// Where none of them is managed it stays where it is, and nothing bounds its place here.
+    pub fn confine_anew(&mut self, app: AppId, cpus: &BTreeSet<u32>, max: u32) {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else { return };
+        entry.max = max.max(1);
+        let all = || self.machine.cpus.iter().map(|cpu| cpu.id);
+        let inside: Vec<u32> = all().filter(|id| cpus.contains(id)).collect();
+        let bounds = if inside.is_empty() { all().collect() } else { inside };
+        self.placement.confine(app, &bounds);
+    }
+
     /// Makes the decision what was placed, and places what is left over.
     pub(super) fn fit(&mut self, views: &[AppView]) {
         let is_confined = |view: &AppView| self.placement.is_confined(view.id);

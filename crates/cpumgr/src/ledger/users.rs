@@ -34,6 +34,8 @@ pub(super) struct Users {
     /// The policies for those of others.
     others: BTreeMap<u32, Guarded>,
     maker: Option<Maker>,
+    /// Shares of users relative to others; 1 of those that are not here.
+    weights: BTreeMap<u32, f64>,
     /// Processors of each user by the last decision, in order of arrival; none where one user has
     /// all.
     shares: Vec<(u32, u32)>,
@@ -50,6 +52,11 @@ impl Ledger {
     /// there.
     pub fn set_maker(&mut self, maker: Maker) {
         self.users.maker = Some(maker);
+    }
+
+    /// The shares of users relative to others; 1 of those that are not named.
+    pub fn set_user_weights(&mut self, weights: BTreeMap<u32, f64>) {
+        self.users.weights = weights;
     }
 
     /// Whose program this is.
@@ -96,7 +103,8 @@ impl Ledger {
             return ask(&mut self.policy, &snapshot, last);
         }
         let users: Vec<u32> = self.awake().map(|entry| entry.user).collect();
-        let shares = shares(snapshot.processors, users.iter().copied().zip(views));
+        let wishes = users.iter().copied().zip(views);
+        let shares = shares(snapshot.processors, &self.users.weights, wishes);
         self.users.shares.clone_from(&shares);
         if shares.len() > snapshot.processors as usize {
             let allocations = views.iter().map(|view| Allocation::shared_master(view.id)).collect();
@@ -287,10 +295,11 @@ fn ask(policy: &mut Guarded, snapshot: &Snapshot<'_>, last: Option<&Decision>) -
     }
 }
 
-/// Processors of each user, in order of arrival: max-min by what their programs want together, at
-/// least one.
+/// Processors of each user, in order of arrival: max-min by what their programs want together, in
+/// proportion to their weights, at least one.
 fn shares<'a>(
     processors: u32,
+    weights: &BTreeMap<u32, f64>,
     wishes: impl Iterator<Item = (u32, &'a AppView)>,
 ) -> Vec<(u32, u32)> {
     let mut wanted: Vec<(u32, u32)> = Vec::new();
@@ -301,15 +310,22 @@ fn shares<'a>(
             None => wanted.push((user, wants)),
         }
     }
-    // The user that wants least has its part first; what it leaves is the others'.
-    let mut order: Vec<usize> = (0..wanted.len()).collect();
-    order.sort_by_key(|at| wanted[*at].1);
-    let (mut left, mut users) = (processors, u32::try_from(wanted.len()).unwrap_or(u32::MAX));
-    for at in order {
-        let part = wanted[at].1.min(left.div_ceil(users.max(1))).max(1);
+    // The user that wants least of its part has that first; what it leaves is the others'.
+    let weight = |at: usize| weights.get(&wanted[at].0).copied().unwrap_or(1.0);
+    let mut order: Vec<(usize, f64)> = (0..wanted.len()).map(|at| (at, weight(at))).collect();
+    order.sort_by(|(one, its), (other, others)| {
+        let want = |at: usize, weight: f64| f64::from(wanted[at].1) / weight;
+        want(*one, *its).total_cmp(&want(*other, *others))
+    });
+    let mut left = processors;
+    for place in 0..order.len() {
+        let (at, weight) = order[place];
+        let together: f64 = order[place..].iter().map(|(_, weight)| weight).sum();
+        // At most what is left: a cast is exact.
+        let part = (f64::from(left) * weight / together).ceil() as u32;
+        let part = wanted[at].1.min(part.min(left)).max(1);
         wanted[at].1 = part;
         left = left.saturating_sub(part);
-        users -= 1;
     }
     wanted
 }
@@ -413,6 +429,25 @@ mod tests {
         assert_eq!(cpus(&ledger, 200).len(), 4);
         let received = received(&mut ledger, 2, 3);
         assert!((3.99..4.01).contains(&received[0]), "{received:?}");
+    }
+
+    #[test]
+    fn users_share_by_their_weights_and_what_one_does_not_want_is_the_others() {
+        let mut ledger = books(8, "equip", &[2, 3]);
+        ledger.set_user_weights(std::collections::BTreeMap::from([(2, 3.0)]));
+        ledger.decide(60 * MS, Cause::Administration);
+        let sum = |ledger: &Ledger, apps: &[u64]| {
+            apps.iter().map(|app| cpus(ledger, *app).len()).sum::<usize>()
+        };
+        settle(&mut ledger, 200 * MS);
+        assert_eq!((sum(&ledger, &[100, 101]), sum(&ledger, &[200, 201, 202])), (2, 6));
+        ledger.set_user_weights(std::collections::BTreeMap::from([(1, 3.0)]));
+        ledger.decide(260 * MS, Cause::Administration);
+        settle(&mut ledger, 400 * MS);
+        assert_eq!(sum(&ledger, &[100, 101]), 6);
+        let theirs: std::collections::BTreeSet<u32> =
+            [200, 201, 202].into_iter().flat_map(|app| cpus(&ledger, app)).collect();
+        assert_eq!(theirs.len(), 2, "three programs share what their user has");
     }
 
     #[test]

@@ -24,6 +24,9 @@
 //! - B3 What threads cost that no program makes, ends or binds does not depend on the quantum, nor,
 //!   for each thread, on how many there are.
 //!
+//! Masks that are changed while it is attached are its threads' own from the next look on, and
+//! what they leave is where it is given processors (`narrowing`).
+//!
 //! # Not here
 //! Processes that an attached one starts: they inherit its mask and keep it.
 
@@ -259,6 +262,31 @@ impl Attached {
             self.bound.insert(tid.0, new);
         }
         Ok(true)
+    }
+
+    /// The managed processors on which its threads may run, when those are others than before:
+    /// masks that were changed meanwhile are the threads' own from then on.
+    pub(super) fn other_room(&mut self, managed: &CpuSet) -> Option<CpuSet> {
+        // Not all of them were looked at.
+        if self.seen.is_some() || self.bound.is_empty() {
+            return None;
+        }
+        let all = self.bound.values().map(|bound| &bound.before);
+        let within = all.fold(CpuSet::new(), |all, mask| all.union(mask));
+        let usable = managed.intersection(&within);
+        let before = self.within.as_ref().unwrap_or(managed).intersection(managed);
+        if usable == before {
+            return None;
+        }
+        // Threads that are made later get it back at the end.
+        if let Some(initial) = self.bound.get(&self.pid.0) {
+            self.fence = initial.before.clone();
+        }
+        self.max = u32::try_from(usable.len()).unwrap_or(u32::MAX).max(1);
+        self.elsewhere = usable.is_empty();
+        self.within = (usable != *managed).then_some(within);
+        self.unwritten = true;
+        Some(usable)
     }
 
     /// The processors that it has.

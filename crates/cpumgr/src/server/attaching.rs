@@ -86,7 +86,8 @@ impl Server {
             return Err(format!("{MAX_PROGRAMS} programs are managed already"));
         }
         if self.is_share_of(owner, self.owners()) {
-            return Err(format!("{MAX_OF_USER} programs of user {owner} are managed already"));
+            let places = self.places_of(owner).unwrap_or(MAX_OF_USER);
+            return Err(format!("{places} programs of user {owner} are managed already"));
         }
         let serial = self.serials.next();
         let waited = self.reactor.add(&attached.pidfd, serial, Role::Process);

@@ -7,11 +7,12 @@ use platform::process::{self, Pid};
 use policies::{AppId, Cause};
 
 use super::Server;
-use super::bounds::{FIRST_LOOK, MAX_OF_USER, MAX_PROGRAMS};
+use super::bounds::{FIRST_LOOK, MAX_PROGRAMS};
 use super::connection::{Connection, Look};
 use super::program::Program;
 use crate::api::{Answer, Call};
 use crate::escape::escape;
+use crate::limits::Weight;
 use crate::reactor::Role;
 use crate::trace;
 
@@ -74,7 +75,8 @@ impl Server {
             return self.refuse(serial, RefusedCode::Full, reason);
         }
         if self.has_its_share(serial, others()) {
-            let reason = format!("{MAX_OF_USER} programs of this user are announced already");
+            let places = self.places_of_client(serial);
+            let reason = format!("{places} programs of this user are announced already");
             return self.refuse(serial, RefusedCode::Full, reason);
         }
         self.becomes_program(serial, attach);
@@ -122,7 +124,8 @@ impl Server {
             );
         }
         if self.has_its_share(serial, self.owners()) {
-            let reason = format!("{MAX_OF_USER} programs of this user are managed already");
+            let places = self.places_of_client(serial);
+            let reason = format!("{places} programs of this user are managed already");
             return self.refuse(serial, RefusedCode::Full, reason);
         }
         let Some(connection) = self.connections.get(&serial) else {
@@ -168,7 +171,7 @@ impl Server {
             self.reactor.add(&program.doorbell, serial, Role::Doorbell)?;
             Ok(program)
         });
-        let program = match added {
+        let mut program = match added {
             Ok(program) => program,
             Err(error) => {
                 return self.refuse(
@@ -178,6 +181,12 @@ impl Server {
                 );
             }
         };
+        let mut weight = weight;
+        if let Some(rule) = self.rules.of_program(&program.name) {
+            // One that was set for the process stands above that of its name.
+            weight = rule.weight.filter(|_| weight == 1.0).map_or(weight, Weight::number);
+            program.limit(rule.processors);
+        }
         let request = program.areas.request();
         self.ledger.arrive(AppId(serial), request.requested, program.max);
         self.ledger.set_user(AppId(serial), connection.peer.uid);

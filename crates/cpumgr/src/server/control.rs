@@ -14,8 +14,8 @@ use crate::limits::{self, Weight};
 
 impl Server {
     /// Does what a control message says, or says why not. The manager's user, the superuser and
-    /// administrators may control everything. Other users, which only a system's manager lets in, may control their
-    /// own.
+    /// administrators may control everything. Other users, which only a system's manager lets in,
+    /// may control their own.
     pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
         let own = matches!(
             control,

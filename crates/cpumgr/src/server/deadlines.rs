@@ -7,8 +7,8 @@
 use super::Server;
 use super::bounds::SILENCE_NS;
 use super::due::Due;
-use super::service::Service;
 use crate::foreign::Foreign;
+use crate::service::told::Told;
 
 impl Server {
     pub(super) fn beat_interval(&self) -> u64 {
@@ -45,7 +45,7 @@ impl Server {
         let attached = self.attached.values().map(|it| it.next_look).min();
         // Masks that are to be written wait for their time.
         let masks = self.unwritten.then_some(self.masks_rest);
-        let service = self.service.as_ref().and_then(Service::next);
+        let service = self.service.as_ref().and_then(Told::next);
         times.into_iter().flatten().chain(attached).chain(masks).chain(service).min()
     }
 }

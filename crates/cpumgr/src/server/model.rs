@@ -38,6 +38,7 @@ use tokio::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
 
 use super::*;
 use crate::api::{Answer, Areas, Call, Mailbox};
+use crate::config::Rules;
 use crate::kernel::Kernel;
 
 mod players;
@@ -386,6 +387,7 @@ pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
         heeds_strangers: false,
         narrow: None,
         kept: Vec::new(),
+        rules: Rules::default(),
         reload: None,
         service: None,
     }

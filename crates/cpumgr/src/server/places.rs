@@ -13,9 +13,19 @@ impl Server {
 
     /// The same of a user.
     pub(super) fn is_share_of(&self, uid: u32, users: impl Iterator<Item = u32>) -> bool {
-        uid != 0
-            && uid != self.doorman.owner
-            && users.filter(|other| *other == uid).count() >= MAX_OF_USER
+        self.places_of(uid).is_some_and(|places| users.filter(|it| *it == uid).count() >= places)
+    }
+
+    /// How many programs a user may have; `None`: as many as there is room for.
+    pub(super) fn places_of(&self, uid: u32) -> Option<usize> {
+        let usual = (uid != 0 && uid != self.doorman.owner).then_some(MAX_OF_USER);
+        self.rules.programs_of(uid).map_or(usual, |said| Some(said.min(usual.unwrap_or(said))))
+    }
+
+    /// The same of a client, for a refusal.
+    pub(super) fn places_of_client(&self, serial: u64) -> usize {
+        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
+        uid.and_then(|uid| self.places_of(uid)).unwrap_or(MAX_OF_USER)
     }
 
     pub(super) fn any_programs(&self) -> bool {

@@ -31,6 +31,9 @@ const RING_NS: u64 = 3_000_000;
 /// A program that rang too often is heard again when it has this many rings.
 pub(super) const UNMUTE_TOKENS: u32 = 4;
 
+/// Threads of one program that are looked at.
+const MAX_THREADS: usize = 1024;
+
 /// A program.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -44,6 +47,12 @@ pub(super) struct Program {
     pub(super) max: u32,
     /// Where it stays whatever it is granted, when it cannot use all that are managed.
     pub(super) within: Option<CpuSet>,
+    /// The managed processors on which it may run, as it was looked at last.
+    room: CpuSet,
+    /// It said itself where it stays: its initial thread's mask says nothing of that.
+    states_places: bool,
+    /// The most that it could use anywhere.
+    stated_max: u32,
     pub(super) fixed_team: bool,
     /// Its processors are for processes that it starts: what it uses itself says nothing.
     pub(super) broker: bool,
@@ -86,6 +95,7 @@ impl Program {
         // trust: it could as well bind itself there, or leave what it is granted unused. A process
         // that cannot be asked is about to end.
         let within = checked_within(register);
+        let states_places = within.is_some();
         let fence = within.clone().map_or_else(|| affinity::affinity(Some(Tid(pid.0))), Ok)?;
         let usable = managed.intersection(&fence);
         let within = within.filter(|_| usable != *managed);
@@ -93,7 +103,8 @@ impl Program {
         if usable.is_empty() {
             tracing::info!(pid = pid.0, name, %fence, "a program stays on processors that are not managed");
         }
-        let usable = u32::try_from(usable.len()).unwrap_or(u32::MAX);
+        let room = usable;
+        let usable = u32::try_from(room.len()).unwrap_or(u32::MAX);
         let epoch = register.held.as_ref().map_or(0, |held| held.epoch);
         let (areas, descriptors) = ProgramAreas::create(serial, stated, grace, epoch)?;
         let mut library = register.library.clone().into_bytes();
@@ -105,6 +116,9 @@ impl Program {
             library: escape(&library),
             max: stated.max.min(usable.max(1)),
             within,
+            room,
+            states_places,
+            stated_max: stated.max,
             fixed_team: stated.fixed_team,
             broker: register.broker,
             arrived: now,
@@ -181,6 +195,51 @@ impl Program {
             fence.lift(kernel, self.reclaim.threads());
         }
         self.reclaim.restore(kernel);
+    }
+
+    /// The managed processors on which it may run, when those are others than before: its mask or
+    /// its cpuset was changed while it ran. A thread that may still run where the initial one may
+    /// not shows that the initial thread alone was bound, which the program may do.
+    pub(super) fn other_room(&mut self, kernel: &dyn Kernel, pid: Pid, all: &CpuSet) -> bool {
+        // In a fence, or where it put itself, the masks are not of others.
+        if self.states_places || self.fence.is_some() {
+            return false;
+        }
+        let threads = self.reclaim.threads();
+        // A process that cannot be asked is about to end.
+        let Ok(Some(mask)) = threads.mask(kernel, Tid(pid.0)) else { return false };
+        let usable = all.intersection(&mask);
+        let lost = self.room.difference(&usable);
+        let holds = |cpus: &CpuSet| self.told.iter().any(|cpu| cpus.contains(CpuId(*cpu)));
+        // What it does not hold takes nothing from another program.
+        if usable == self.room || (!lost.is_empty() && !holds(&lost)) {
+            return false;
+        }
+        let may_run_there = |tid: &Tid| {
+            let mask = threads.mask(kernel, *tid).ok().flatten();
+            mask.is_some_and(|mask| !mask.is_disjoint(&lost))
+        };
+        let Ok(tids) = threads.list(MAX_THREADS) else { return false };
+        if !lost.is_empty() && tids.iter().any(may_run_there) {
+            return false;
+        }
+        let number = u32::try_from(usable.len()).unwrap_or(u32::MAX).max(1);
+        self.max = self.stated_max.min(number);
+        self.within = (usable != *all).then_some(mask);
+        self.room = usable;
+        true
+    }
+
+    /// It is given at most this many, whatever it could use.
+    pub(super) fn limit(&mut self, processors: Option<u32>) {
+        let most = processors.unwrap_or(u32::MAX).max(1);
+        self.stated_max = self.stated_max.min(most);
+        self.max = self.max.min(most);
+    }
+
+    /// On which of them it may run.
+    pub(super) fn room(&self) -> &CpuSet {
+        &self.room
     }
 
     /// What the program gets, once: the areas, which are closed here when they are sent, and copies

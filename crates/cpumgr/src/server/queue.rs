@@ -24,7 +24,7 @@ use arena::message::{FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_
 use policies::{AppId, AppView, Waiting};
 
 use super::Server;
-use super::bounds::{MAX_OF_USER, MAX_PLACES, MAX_PROGRAMS};
+use super::bounds::{MAX_PLACES, MAX_PROGRAMS};
 use crate::escape::escape;
 
 /// The longest label, in bytes.
@@ -81,7 +81,8 @@ impl Server {
         let own = peer(serial).map(|own| own.pid);
         let started = self.announced().map(|it| it.peer).filter(|it| Some(it.pid) != own);
         if self.has_its_share(serial, waiting().chain(started).map(|it| it.uid)) {
-            let reason = format!("{MAX_OF_USER} programs of this user wait or run already");
+            let places = self.places_of_client(serial);
+            let reason = format!("{places} programs of this user wait or run already");
             return self.refuse(serial, RefusedCode::Full, reason);
         }
         let Some(connection) = self.connections.get_mut(&serial) else { return };

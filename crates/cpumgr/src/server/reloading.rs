@@ -3,10 +3,10 @@
 use arena::message::{FromManager, RefusedCode};
 use policies::{Cause, DEFAULT_POLICY};
 
-use super::strangers::none_known;
+use super::setup::none_known;
 use super::{Server, nanos};
 use crate::cli::{IdleExit, Level, Strangers, Threads};
-use crate::config::Config;
+use crate::config::{Config, Rules};
 use crate::daemon::{GRACE, QUANTUM};
 use crate::reload::Asker;
 
@@ -29,7 +29,11 @@ impl Server {
         let api = &self.api;
         let taken = self.reload.as_mut().and_then(|it| it.take(|| api.bell_of_others()));
         let Some((said, askers)) = taken else { return };
-        let outcome = said.and_then(|said| self.bring_into_force(&said, now));
+        let outcome = said.and_then(|(said, rules)| {
+            let later = self.bring_into_force(&said, now)?;
+            self.set_rules(rules);
+            Ok(later)
+        });
         self.answer_reload(askers, outcome);
     }
 
@@ -96,6 +100,12 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Users' weights hold at once, what is said of programs for those that arrive from now on.
+    pub(super) fn set_rules(&mut self, rules: Rules) {
+        self.ledger.set_user_weights(rules.weights());
+        self.rules = rules;
     }
 
     fn heed_strangers(&mut self, heeds: bool) {

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use arena::message::Narrow;
 use platform::affinity::CpuSet;
+use platform::process;
 
+use crate::config::Rules;
 use crate::fence::Fences;
+use crate::foreign::Foreign;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::ledger::Ledger;
@@ -52,10 +55,17 @@ pub struct Setup {
     pub narrow: Option<Narrow>,
     /// What else it kept of its starter, for reports.
     pub kept: Vec<String>,
+    /// What single users and programs have.
+    pub rules: Rules,
     /// Where its configuration is, to be read anew.
     pub reload: Option<Reload>,
     /// The service manager that wants to hear of it.
     pub service: Option<Notifier>,
+}
+
+/// Nothing is known of strangers yet.
+pub(super) fn none_known() -> Foreign {
+    Foreign::new(u64::from(process::current_pid().0.unsigned_abs()))
 }
 
 /// What is in force in a manager, for the one that comes next.

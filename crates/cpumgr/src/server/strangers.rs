@@ -8,16 +8,11 @@ use std::collections::BTreeMap;
 
 use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::monotonic_ns;
-use platform::{load, process};
+use platform::load;
 use policies::{AppId, Cause};
 
 use super::Server;
-use crate::foreign::{Foreign, Held, Sample};
-
-/// Nothing is known of strangers yet.
-pub(super) fn none_known() -> Foreign {
-    Foreign::new(u64::from(process::current_pid().0.unsigned_abs()))
-}
+use crate::foreign::{Held, Sample};
 
 impl Server {
     /// Looks when it is time to. What is left to others changes with the decision of this pass.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use platform::fdpass;
 
 /// The longest text after `STATUS=`.
-const MAX_STATUS: usize = 200;
+const MAX_STATUS: usize = 300;
 
 /// The way to the service manager.
 #[derive(Clone, Debug)]

@@ -1,0 +1,129 @@
+//! What a configuration says of single users and programs: weights and limits.
+//!
+//! # Rules
+//! - R1 A user's table is named by its name or its number, a program's by the name that the kernel
+//!   has for it when it arrives. A program may take any name: what the table gives it, it takes
+//!   from other programs of its user, since users share first.
+//! - R2 What was set for a process (`set weight`, `run --weight`) stands above what a table says of
+//!   its name.
+
+use std::collections::BTreeMap;
+
+use nix::unistd::User;
+use serde::{Deserialize, Deserializer};
+
+use super::Written;
+use crate::cli;
+use crate::limits::Weight;
+
+/// Of one user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct UserRule {
+    /// Its share relative to other users.
+    #[serde(deserialize_with = "weight")]
+    pub weight: Option<Weight>,
+    /// How many programs it may have at once.
+    pub programs: Option<u32>,
+}
+
+/// Of programs of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ProgramRule {
+    /// Its share relative to other programs of its user.
+    #[serde(deserialize_with = "weight")]
+    pub weight: Option<Weight>,
+    /// The most that it is given.
+    pub processors: Option<u32>,
+}
+
+impl UserRule {
+    /// This with a later source on top of it.
+    pub(super) fn then(self, later: Self) -> Self {
+        Self { weight: later.weight.or(self.weight), programs: later.programs.or(self.programs) }
+    }
+}
+
+impl ProgramRule {
+    /// This with a later source on top of it.
+    pub(super) fn then(self, later: Self) -> Self {
+        Self {
+            weight: later.weight.or(self.weight),
+            processors: later.processors.or(self.processors),
+        }
+    }
+}
+
+/// All of them, users by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    users: BTreeMap<u32, UserRule>,
+    programs: BTreeMap<String, ProgramRule>,
+}
+
+impl Rules {
+    /// Looks the users up. A name that no user has is left out, and the log says so.
+    pub fn of(config: &super::Config) -> Self {
+        let mut users = BTreeMap::new();
+        for (name, rule) in &config.users {
+            match number(name) {
+                Some(user) => drop(users.insert(user, rule.clone())),
+                None => tracing::warn!(user = name, "there is no such user: its table is left out"),
+            }
+        }
+        Self { users, programs: config.programs.clone() }
+    }
+
+    /// The weights of users that have one.
+    pub(crate) fn weights(&self) -> BTreeMap<u32, f64> {
+        let weight = |(user, rule): (&u32, &UserRule)| Some((*user, rule.weight?.number()));
+        self.users.iter().filter_map(weight).collect()
+    }
+
+    /// How many programs a user may have, where that is said.
+    pub(crate) fn programs_of(&self, user: u32) -> Option<usize> {
+        Some(self.users.get(&user)?.programs? as usize)
+    }
+
+    /// What is said of a program.
+    pub(crate) fn of_program(&self, name: &str) -> Option<&ProgramRule> {
+        self.programs.get(name)
+    }
+}
+
+fn number(name: &str) -> Option<u32> {
+    let named = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+    named.or_else(|| name.parse().ok())
+}
+
+fn weight<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Weight>, D::Error> {
+    let written = Written::deserialize(from)?.text();
+    cli::weight(&written).map(Some).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    #[test]
+    fn tables_of_users_and_programs_are_read_and_later_ones_win_key_by_key() {
+        let of = |text: &str| Config::parse(text).unwrap();
+        let first = of("[users.root]\nweight = 2\nprograms = 3\n[programs.lu]\nprocessors = 4");
+        let second = of("[users.root]\nweight = 0.5\n[users.no-such-user-here]\nprograms = 1");
+        let rules = Rules::of(&first.then(second));
+        assert_eq!(rules.weights(), BTreeMap::from([(0, 0.5)]));
+        assert_eq!((rules.programs_of(0), rules.programs_of(1)), (Some(3), None));
+        assert_eq!(rules.of_program("lu").unwrap().processors, Some(4));
+        assert!(rules.of_program("bt").is_none());
+        for (text, word) in [
+            ("[users.root]\nweight = 0", "0.001"),
+            ("[users.root]\ncolour = 1", "colour"),
+            ("[programs.lu]\nprocessors = -1", "-1"),
+        ] {
+            let (line, what) = Config::parse(text).unwrap_err();
+            assert!(line == 2 && what.contains(word), "{text}: {line}: {what}");
+        }
+    }
+}
