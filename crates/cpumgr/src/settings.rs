@@ -10,9 +10,8 @@
 //!    SIGUSR2, by which a service is restarted, keeps programs, places and what is attached alone.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace, level and what
 //!    was drained from it, unless its own options say otherwise. A program that ran counts as
-//!    running until it ends
-//!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be.
-//!    One that waited gets its place again when it comes back.
+//!    running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and is
+//!    attached if it was to be. One that waited gets its place again when it comes back.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started.
