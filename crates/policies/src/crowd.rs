@@ -43,8 +43,8 @@ pub(crate) fn one_each(
     allocations
 }
 
-/// Allocations by weight x `size`, in order of arrival; see the rule. `None` where weights are equal
-/// or masters do not always run: other rules hold then. O(n log n).
+/// Allocations by weight x `size`, in order of arrival; see the rule. `None` where weights are
+/// equal or masters do not always run: other rules hold then. O(n log n).
 pub(crate) fn by_weight(
     snapshot: &Snapshot<'_>,
     size: impl Fn(&AppView) -> u32,
@@ -77,7 +77,8 @@ pub(crate) fn by_weight(
     };
     let claims: Vec<Claim> = apps.iter().zip(&least).map(claim).collect();
     let mut parts = share::divide(all, &claims);
-    // Those that claim the same are due the same; the division gave the last few units to the first.
+    // Those that claim the same are due the same; the division gave the last few units to the
+    // first.
     let mut same = HashMap::new();
     for (part, claim) in parts.iter_mut().zip(&claims) {
         *part = *same.entry((claim.key, claim.floor, claim.room)).or_insert(*part);

@@ -3,7 +3,8 @@
 //!
 //! # More applications than processors
 //! With `master_always` all masters share all processors by their weights; placement moves them on
-//! at each quantum. Without it applications queue for turns of one quantum on a processor of their own. The
+//! at each quantum. Without it applications queue for turns of one quantum on a processor of their
+//! own. The
 //! first P of the queue have a turn; at the end of a quantum those that had one go to the end of
 //! the queue. Hence
 //! T1  with the same n applications for n quanta, each of them has exactly P turns;

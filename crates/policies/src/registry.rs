@@ -11,6 +11,7 @@ use crate::dss_ts::DssTs;
 use crate::equip::Equip;
 use crate::fair::Fair;
 use crate::gang::Gang;
+use crate::marginal::Marginal;
 use crate::none::NoPolicy;
 use crate::pdpa::Pdpa;
 use crate::policy::{Needs, Policy};
@@ -82,6 +83,7 @@ impl Registry {
             (SswDss::DESCRIPTION, || Box::new(SswDss::new())),
             (VtqDss::DESCRIPTION, || Box::new(VtqDss::new())),
             (Pdpa::DESCRIPTION, || Box::new(Pdpa::new())),
+            (Marginal::DESCRIPTION, || Box::new(Marginal::new())),
             (Turnaround::DESCRIPTION, || Box::new(Turnaround::new())),
             (Batch::DESCRIPTION, || Box::new(Batch::new())),
             (RoundRobin::DESCRIPTION, || Box::new(RoundRobin::new())),
@@ -230,7 +232,7 @@ mod tests {
         assert!(registry.names().contains(&DEFAULT_POLICY));
         let registry = Registry::with_builtin_for(Needs::EVERYTHING);
         let special = registry.names().into_iter().filter(|name| !usual.contains(name));
-        assert_eq!(special.collect::<Vec<_>>(), ["none", "pdpa", "turnaround"]);
+        assert_eq!(special.collect::<Vec<_>>(), ["marginal", "none", "pdpa", "turnaround"]);
         for name in registry.names() {
             assert_eq!(registry.create(name).expect("it is listed").name(), name);
             assert!(registry.description(name).is_some_and(|text| !text.is_empty()));

@@ -9,8 +9,8 @@ use crate::snapshot::AppId;
 /// The sharing masters, cut into one run for each shared processor. Those with equal parts stand
 /// together, the largest parts first, and take turns among themselves: each such group is a circle.
 ///
-/// The kernel shares a processor evenly among those of a run. So a run is as long as the part of its
-/// first master says, and masters with small parts are many on a processor. Without privilege
+/// The kernel shares a processor evenly among those of a run. So a run is as long as the part of
+/// its first master says, and masters with small parts are many on a processor. Without privilege
 /// nothing else gives a part to a program that is not ours.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(test, derive(PartialEq))]
@@ -67,8 +67,8 @@ impl Circle {
     }
 
     /// A turn: each master moves on by one place of its group, unless all of each group share alike
-    /// already (rule 7: no needless movement). They do when their processors have the same number of
-    /// masters, and none may be `joined` by masters that do not move.
+    /// already (rule 7: no needless movement). They do when their processors have the same number
+    /// of masters, and none may be `joined` by masters that do not move.
     pub(super) fn turn(&mut self, joined: bool) {
         if self.turns(joined) {
             let lengths: Vec<usize> = self.groups().map(<[_]>::len).collect();

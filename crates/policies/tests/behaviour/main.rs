@@ -2,6 +2,7 @@
 
 mod confined;
 mod invariants;
+mod marginal;
 mod parameters;
 mod pdpa;
 mod placement;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use policies::{AppId, AppView, Cause, Placement, Policy};
+use policies::{AppId, AppView, Cause, Placement};
 use proptest::prelude::*;
 
 use crate::support::{create, machine, numbers, requests, snapshot};
 
-/// Processors that each application has on average over `quanta`, when the kernel shares a processor
-/// evenly among the masters on it.
+/// Processors that each application has on average over `quanta`, when the kernel shares a
+/// processor evenly among the masters on it.
 fn received(policy: &str, apps: &[AppView], processors: u32, quanta: u32) -> Vec<f64> {
     let (mut policy, mut placement) = (create(policy), Placement::new());
     let machine = machine(1, 1, processors, 1);
@@ -40,8 +40,8 @@ fn two_kinds(heavy: usize, light: usize, processors: u32) -> Vec<AppView> {
     apps
 }
 
-/// The mean of the heavy ones (whole processors are not equal to within one) to the most of the light
-/// ones, over as many turns as bring each to each place of its circle.
+/// The mean of the heavy ones (whole processors are not equal to within one) to the most of the
+/// light ones, over as many turns as bring each to each place of its circle.
 fn ratio(policy: &str, heavy: usize, light: usize, processors: u32) -> f64 {
     let apps = two_kinds(heavy, light, processors);
     let quanta = u32::try_from(heavy * light).expect("small");
@@ -92,13 +92,14 @@ fn light_programs_share_although_there_is_a_processor_for_each() {
 
 #[test]
 fn one_light_program_beside_as_many_heavy_ones_as_processors_has_the_last_one() {
-    // What cannot be had where the kernel shares evenly: less than one processor for all light ones.
+    // What cannot be had where the kernel shares evenly: less than one processor for all light
+    // ones.
     let decision = create("dss").decide(&snapshot(&two_kinds(12, 1, 16), 16, Cause::Arrival, true));
     assert_eq!(numbers(&decision)[12], 1);
 }
 
 proptest! {
-    /// With equal weights all is as if there were none: nobody shares who need not, parts are equal.
+    /// With equal weights all is as if there were none: none shares that need not.
     #[test]
     fn equal_weights_are_no_weights(
         weight in 0.001..1000.0_f64,
