@@ -321,7 +321,7 @@ impl Placement {
         let mut free = Free::new(&cpus, &machine.distances, self.smt);
         let rooms = Rooms::new(&self.within, &cpus);
         let sharers = decision.allocations.iter().filter(|a| a.shared).map(|a| (a.app, a.part));
-        let (pinned, masters): (Vec<(AppId, u32)>, Vec<(AppId, u32)>) =
+        let (pinned, masters): (Vec<_>, Vec<_>) =
             sharers.partition(|(app, _)| rooms.of(*app).is_some());
         let mut seats = seats(cpus.len(), decision, &rooms);
         let taken: usize = seats.iter().map(|seat| seat.slots.len()).sum();
