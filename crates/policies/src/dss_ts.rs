@@ -4,9 +4,8 @@
 //! # More applications than processors
 //! With `master_always` all masters share all processors by their weights; placement moves them on
 //! at each quantum. Without it applications queue for turns of one quantum on a processor of their
-//! own. The
-//! first P of the queue have a turn; at the end of a quantum those that had one go to the end of
-//! the queue. Hence
+//! own. The first P of the queue have a turn; at the end of a quantum those that had one go to the
+//! end of the queue. Hence
 //! T1  with the same n applications for n quanta, each of them has exactly P turns;
 //! T2  no application waits for more than ceil(n / P) - 1 quanta between turns; newcomers join at
 //!     the end and delay none that waits already;

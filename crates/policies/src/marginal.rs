@@ -3,8 +3,7 @@
 //! # Rule
 //! From the speedups that an application reports follows a curve. Each application has a processor;
 //! the others go out one by one, each to the application of which S(p + 1) - S(p), times its
-//! weight,
-//! is the largest. Gains that are nearly the same (within a tenth or so) count as the same, and
+//! weight, is the largest. Gains that are about the same (within a tenth or so) count as equal, and
 //! `dss` decides. Applications that have not reported have what `dss` gives them. When all requests
 //! fit, each has its own.
 //!
