@@ -3,6 +3,7 @@
 use criterion::{BenchmarkId, Criterion};
 use nanothreads::{PerThread, Schedule, par_for};
 use std::hint::black_box;
+use std::ops::Range;
 
 const LENGTH: usize = 4096;
 
@@ -49,7 +50,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     });
     group.bench_function("reduce_chunks", |bench| {
         bench.iter(|| {
-            let sum = |chunk| numbers[chunk].iter().sum();
+            let sum = |chunk: Range<usize>| numbers[chunk].iter().sum::<u64>();
             par_for(0..numbers.len()).reduce_chunks(0_u64, sum, |a, b| a + b)
         });
     });

@@ -30,7 +30,7 @@ pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
 pub use top::TopArgs;
 pub use trace::{TraceArgs, TraceCommand};
 pub use value::{IdleExit, Level, Listen};
-pub(crate) use value::{cpus, grace, idle_exit, level, listen, policy, quantum, size};
+pub(crate) use value::{cpus, grace, idle_exit, level, listen, policy, quantum, size, weight};
 pub use views::{CpusArgs, DoctorArgs, ShowArgs};
 
 /// Shares the processors of a machine among parallel programs.

@@ -6,8 +6,8 @@
 //! granted more; where the library lets another one run its jobs, they run on the engine's workers,
 //! so that the program has one team and none of the pool's threads spins.
 //!
-//! oneTBB asks by itself for what its arenas may have ([`arenas`]); versions that do not are found as
-//! the others are ([`tbb`]).
+//! oneTBB asks by itself for what its arenas may have ([`arenas`]); versions that do not are found
+//! as the others are ([`tbb`]).
 //!
 //! # How pools are found
 //! A pool needs threads, and makes them by `pthread_create`, which the drop-in library stands in

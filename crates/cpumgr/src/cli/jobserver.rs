@@ -44,6 +44,7 @@ impl JobserverArgs {
             lib: None,
             preload: Preload::Never,
             no_attach: true,
+            tell_share: false,
             weight: None,
             placement: None,
             command: self.command.clone(),

@@ -210,7 +210,8 @@ where
     let scheduler = seat.scheduler();
     // The scope's own handle: tasks and groups hold it open.
     let is_watched = node.up.is_null() && scheduler.doors.open() > 0;
-    let watched = if is_watched { watch::begin(node, scheduler, scheduler.place) } else { None };
+    let watched =
+        if is_watched { watch::begin(node, &scheduler.doors, scheduler.place) } else { None };
     let child = handle.join();
     drop(watched);
     scheduler.end_targets(node);

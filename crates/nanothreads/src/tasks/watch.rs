@@ -11,8 +11,8 @@
 //! while. In a forked child there is none: what is waited for there is most likely the parent's.
 
 use crate::builder::longest_wait;
+use crate::tasks::doors::Doors;
 use crate::tasks::node::Node;
-use crate::tasks::scheduler::Scheduler;
 use engine::process;
 use platform::lock::Mutex;
 use platform::message::say;
@@ -36,7 +36,7 @@ struct List {
 
 struct Wait {
     node: *const Node,
-    scheduler: *const Scheduler,
+    doors: *const Doors,
     place: &'static Location<'static>,
     /// The thread that waits, as the program or the system calls it.
     thread: Option<String>,
@@ -44,7 +44,7 @@ struct Wait {
     is_told: bool,
 }
 
-// SAFETY: - nodes and schedulers are made for looks by any thread, and live as long as they are in
+// SAFETY: - nodes and doors are made for looks by any thread, and live as long as they are in
 //           the list (L1).
 unsafe impl Send for Wait {}
 
@@ -69,17 +69,17 @@ impl Drop for Watched {
 #[cold]
 pub(super) fn begin(
     node: &Node,
-    scheduler: &Scheduler,
+    doors: &Doors,
     place: &'static Location<'static>,
 ) -> Option<Watched> {
     if process::is_child() || limit() == Duration::MAX {
         return None;
     }
     let thread = thread::current().name().map(String::from);
-    let (node, scheduler) = (std::ptr::from_ref(node), std::ptr::from_ref(scheduler));
+    let (node, doors) = (std::ptr::from_ref(node), std::ptr::from_ref(doors));
     let since = Instant::now();
     let mut list = list();
-    list.waits.push(Wait { node, scheduler, place, thread, since, is_told: false });
+    list.waits.push(Wait { node, doors, place, thread, since, is_told: false });
     if !list.has_thread {
         let start = || thread::Builder::new().name("nanos-scopes".into()).spawn(look);
         // Refused: no report, which is all that is lost.
@@ -115,14 +115,13 @@ impl Wait {
             return None;
         }
         // SAFETY: - L1: in the list, whose lock the caller holds.
-        let (node, scheduler) = unsafe { (&*self.node, &*self.scheduler) };
-        let open = scheduler.doors.open();
+        let (node, doors) = unsafe { (&*self.node, &*self.doors) };
+        let open = doors.open();
         if open == 0 || !node.inputs.is_only(open) {
             return None;
         }
         self.is_told = true;
-        let last =
-            scheduler.doors.last().map_or_else(String::new, |place| format!(", made at {place}"));
+        let last = doors.last().map_or_else(String::new, |place| format!(", made at {place}"));
         let thread = self.thread.as_deref().unwrap_or("without a name");
         Some(format!(
             "the scope at {} (thread `{thread}`) has waited for {:.1} s, and nothing is left to wait for but {open} of its \
