@@ -14,6 +14,7 @@ mod run;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod top;
 mod trace;
 mod value;
 mod views;
@@ -26,6 +27,7 @@ pub use papers::{CompletionsArgs, ManArgs};
 pub use process::{NumaArgs, PidArgs};
 pub use run::{Placement, Preload, RunArgs};
 pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
+pub use top::TopArgs;
 pub use trace::{TraceArgs, TraceCommand};
 pub use value::{IdleExit, Level, Listen};
 pub(crate) use value::{cpus, grace, idle_exit, level, listen, policy, quantum, size};
@@ -54,6 +56,8 @@ pub enum Command {
     List(StatusArgs),
     /// Shows all that is known of one program.
     Show(ShowArgs),
+    /// Shows programs and processors on the terminal, again and again.
+    Top(TopArgs),
     /// Shows which program, and which of its threads, each processor has.
     Cpus(CpusArgs),
     /// Shows the policies, or makes another one decide from now on, or changes its parameters.
@@ -74,8 +78,8 @@ pub enum Command {
     Queue(StatusArgs),
     /// Takes one out of the queue.
     Cancel(CancelArgs),
-    /// Lets programs leave processors, and gives them no more of these; a killed manager's successor
-    /// knows of it.
+    /// Lets programs leave processors, and gives them no more of these; the successor of a manager
+    /// that was killed knows of it.
     Drain(DrainArgs),
     /// Gives drained processors back to programs.
     Undrain(DrainArgs),

@@ -17,7 +17,7 @@ use crate::status::Report;
 use crate::web::Web;
 use crate::{
     administration, doctor, jobserver, json, log, metrics, numa, papers, replay, simulate, socket,
-    views,
+    top, views,
 };
 
 /// Does what the command line says. `run` returns only when it fails.
@@ -40,6 +40,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Status(args) => status(&args),
         Command::List(args) => views::list(&args),
         Command::Show(args) => views::show(&args),
+        Command::Top(args) => top::run(&args),
         Command::Cpus(args) => views::cpus(&args),
         Command::Trace(args) => replay::run(args.socket.as_deref(), &args.command),
         Command::Metrics(args) => metrics::run(&args),

@@ -33,7 +33,7 @@ use platform::process::{self, Pid};
 
 use crate::cli::{JobserverArgs, Style};
 use crate::error::Error;
-use crate::run::{self, Start};
+use crate::run::{Start, ensure_manager};
 use crate::{inherited, preload, socket};
 
 mod tokens;
@@ -119,7 +119,7 @@ fn register(
     let connect = || -> Result<Option<(Client, OsString)>, Error> {
         let Some(socket) = socket::to_run(args.socket.as_deref())? else { return Ok(None) };
         socket::refuse_file(&socket)?;
-        run::ensure_manager(&socket, &args.as_run(), Start::Now, warn)?;
+        ensure_manager(&socket, &args.as_run(), Start::Now, warn)?;
         let client = match Client::connect(&socket, &hello, ANSWER) {
             Err(error) if error.may_pass() => Client::expect(&socket, &hello),
             other => other,

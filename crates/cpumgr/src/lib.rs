@@ -16,8 +16,8 @@
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `papers`, `socket`, `style`: what a command shows, and which manager it asks.
 //! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
-//! 13. `doctor`, `metrics`, `replay`, `run`, `views`, `web`: the machine, measures, programs that are started,
-//!     parts of a report, and what browsers see.
+//! 13. `doctor`, `metrics`, `replay`, `run`, `top`, `views`, `web`: the machine, measures, traces,
+//!     programs that are started, the screen, parts of a report, and what browsers see.
 //! 14. `jobserver`: job tokens that follow a grant.
 //! 15. `command`: each command.
 
@@ -74,6 +74,7 @@ pub mod socket;
 pub mod status;
 mod style;
 pub mod threads;
+pub mod top;
 pub mod trace;
 mod trust;
 pub mod unused;

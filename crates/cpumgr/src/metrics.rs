@@ -36,7 +36,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Error> {
     if args.json {
         return print(&json::line("metrics", &MeasuresShown { measures })?);
     }
-    print(&text(&Report::ask(&socket)?, &measures))
+    print(&text(&Report::glance(&socket)?, &measures))
 }
 
 /// Asks the manager at `socket`.

@@ -8,9 +8,9 @@
 //!    the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle manager,
 //!    but an idle end of the next manager forgets what they hand on.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace, level and what
-//!    was drained from it, unless its own options say otherwise. A program that ran counts as running until it ends
-//!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be.
-//!    One that waited gets its place again when it comes back.
+//!    was drained from it, unless its own options say otherwise. A program that ran counts as
+//!    running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and is
+//!    attached if it was to be. One that waited gets its place again when it comes back.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started.

@@ -49,6 +49,20 @@ impl Report {
     /// # Errors
     /// When there is none, or what answers is none.
     pub fn ask(socket: &Path) -> Result<Self, ConnectError> {
+        let mut report = Self::glance(socket)?;
+        let pids = report.programs.iter().map(|program| program.pid);
+        let pids = pids.chain(report.status.silent.iter().copied());
+        let mounts = Mounts::read();
+        report.loaded = pids.map(|pid| (pid, libraries::of_process(pid, &mounts))).collect();
+        report.advice = advice::of(&report.programs, report.status.processor_count);
+        Ok(report)
+    }
+
+    /// The same without what costs more than the answer: libraries and advice are left out.
+    ///
+    /// # Errors
+    /// As [`Report::ask`].
+    pub fn glance(socket: &Path) -> Result<Self, ConnectError> {
         let connection = Connection::open(socket, ANSWER)?;
         let status = head(&connection, socket)?;
         let count = status.program_count as usize;
@@ -68,11 +82,8 @@ impl Report {
             }
         }
         let QueueReport { places: queue, .. } = QueueReport::ask_on(&connection, socket)?;
-        let pids = programs.iter().map(|program| program.pid).chain(status.silent.iter().copied());
-        let mounts = Mounts::read();
-        let loaded = pids.map(|pid| (pid, libraries::of_process(pid, &mounts))).collect();
         let socket = socket.display().to_string();
-        let advice = advice::of(&programs, status.processor_count);
+        let (advice, loaded) = (None, BTreeMap::new());
         Ok(Self { socket, status, programs, queue, advice, loaded })
     }
 

@@ -121,7 +121,8 @@ impl Trace {
 
     /// Its file, escaped and cut, as long as it is written.
     pub fn path(&self) -> Option<String> {
-        let path = || escape(self.path.as_os_str().as_encoded_bytes()).chars().take(SHOWN).collect();
+        let path =
+            || escape(self.path.as_os_str().as_encoded_bytes()).chars().take(SHOWN).collect();
         self.is_written().then(path)
     }
 

@@ -114,17 +114,13 @@ fn makes_jobs_follow_the_grant() {
     let all = processors(&manager);
     let others: Vec<_> = (1..all).map(|_| manager.program(all, all)).collect();
     eventually("it has one processor", || (granted(&manager) == Some(1)).then_some(()));
-    let after = |lines: usize| {
-        let from = work.log().len() + lines;
-        eventually("further jobs run", || (work.log().len() >= from).then_some(()));
-        from
-    };
-    // Jobs that ran then have ended.
-    let from = after(8);
-    let to = after(20);
-    let lines = &work.log()[from..to];
-    let alternates = lines.windows(2).all(|pair| pair[0] != pair[1]);
-    assert!(alternates, "more than one job at a time: {lines:?}");
+    // Jobs that ran then end, and their token may be given to one more of them.
+    let begin = work.log().len();
+    eventually("one job runs at a time", || {
+        let log = work.log();
+        let last = &log[log.len().saturating_sub(20).max(begin)..];
+        (last.len() == 20 && last.windows(2).all(|pair| pair[0] != pair[1])).then_some(())
+    });
 
     drop(others);
     eventually("it has two again", || (granted(&manager) == Some(2)).then_some(()));
@@ -211,7 +207,8 @@ fn it_ends_as_its_program_does_and_needs_no_manager() {
         let output = jobserver(None, &[], program).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{program:?}: {}", errors(&output));
     }
-    let output = jobserver(None, &["--jobs", "1", "--style", "pipe"], &["sh", "-c", "echo $MAKEFLAGS"]);
+    let output =
+        jobserver(None, &["--jobs", "1", "--style", "pipe"], &["sh", "-c", "echo $MAKEFLAGS"]);
     let mut output = output;
     let output = output.output().unwrap();
     let flags = String::from_utf8(output.stdout).unwrap();
@@ -223,7 +220,8 @@ fn it_ends_as_its_program_does_and_needs_no_manager() {
 #[test]
 fn a_signal_reaches_the_program() {
     let manager = Manager::start(&[]);
-    let script = "trap 'echo heard >heard; exit 5' TERM; echo ready >ready; while :; do sleep 0.05; done";
+    let script =
+        "trap 'echo heard >heard; exit 5' TERM; echo ready >ready; while :; do sleep 0.05; done";
     let dir = tempfile::tempdir().unwrap();
     let mut command = jobserver(Some(&manager), &[], &["sh", "-c", script]);
     let mut child = command.current_dir(dir.path()).spawn().unwrap();

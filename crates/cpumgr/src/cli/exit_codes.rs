@@ -4,20 +4,22 @@
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    something failed that has no code of its own
+  1    something failed that has no code of its own; doctor: something is wrong
   2    the command line is wrong (also: unknown policy, processors not to be had, too long a text)
   3    no manager answers
   4    a manager runs on that socket already
   5    the socket or its directory cannot be used (owner, mode, permission), or was removed under a manager
   6    what answers at the socket is no manager of this version, does not answer, or refuses
   7    submit: somebody cancelled it
-  126  run: the program cannot be executed
-  127  run: the program was not found
+  126  run, jobserver: the program cannot be executed
+  127  run, jobserver: the program was not found
   otherwise `run` ends as its program does: it becomes the program.
+  `jobserver` ends with its program's code, or 128 and the number of its signal.
 
 Environment:
   NANOS_CPUMGR    the manager's socket, or `off`
   NANOS_SHIM_DIR  the directory of the drop-in OpenMP library
   CPUMGR_LOG      what the daemon logs (error, warn, info, debug)
   CPUMGR_CONFIG   the daemon's configuration file, in place of the usual ones, or `none`
+  NO_COLOR        no colours on a terminal
   CPUMGR_QUANTUM and so on: a key of the configuration, for the daemon";

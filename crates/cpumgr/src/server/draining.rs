@@ -1,8 +1,8 @@
 //! Processors that programs leave because an administrator says so (`cpumgr drain`).
 //!
 //! # Not here
-//! How they leave them: as they leave any that is taken (`ledger`, leaving). Who may say so:
-//! `control`. That the next manager knows of it after a kill: `inheriting`.
+//! How they leave them: as they leave any that is taken (`ledger`, leaving). Which users may say
+//! so: `control`. That the next manager knows of it after a kill: `inheriting`.
 
 use platform::affinity::{CpuId, CpuSet};
 use policies::Cause;

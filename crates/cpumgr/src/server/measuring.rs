@@ -1,9 +1,7 @@
 //! What the scheduler counts and times of itself, for `cpumgr metrics`.
 
-use arena::message::{FromManager, Measures};
-use platform::clock::{monotonic_ns, process_ns};
-
-use super::Server;
+use arena::message::Measures;
+use platform::clock::monotonic_ns;
 
 /// A program that had to be squeezed this often does not cooperate.
 const OFTEN: u64 = 10;
@@ -47,14 +45,6 @@ impl Measuring {
                  outside, each time; a longer grace (cpumgr set grace) or the drop-in library helps"
             );
         }
-    }
-}
-
-impl Server {
-    /// The answer to a question for the measures.
-    pub(super) fn measures(&self) -> FromManager {
-        let so_far = self.measuring.so_far.clone();
-        FromManager::Measures(Box::new(Measures { processor_ns: process_ns(), ..so_far }))
     }
 }
 

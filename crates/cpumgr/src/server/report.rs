@@ -1,7 +1,8 @@
 //! The status report.
 
-use arena::message::{FromManager, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
+use arena::message::{FromManager, Measures, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
 use platform::affinity::{CpuId, CpuSet};
+use platform::clock::process_ns;
 use platform::process;
 use policies::AppId;
 
@@ -14,6 +15,12 @@ use crate::trace::Trace;
 const MOST_REASONS: usize = 32;
 
 impl Server {
+    /// The answer to a question for the measures.
+    pub(super) fn measures(&self) -> FromManager {
+        let so_far = self.measuring.so_far.clone();
+        FromManager::Measures(Box::new(Measures { processor_ns: process_ns(), ..so_far }))
+    }
+
     /// The report for client `serial`, without the programs of other users that it may not see.
     pub(super) fn report(&self, serial: u64, now: u64) -> Vec<FromManager> {
         let mut programs: Vec<ProgramStatus> = self

@@ -76,7 +76,7 @@ impl Board {
             return Ok(text);
         }
         let measures = metrics::ask(&self.socket).map_err(|error| error.to_string())?;
-        let report = Report::ask(&self.socket).map_err(|error| error.to_string())?;
+        let report = Report::glance(&self.socket).map_err(|error| error.to_string())?;
         let text = metrics::text(&report, &measures);
         self.metrics = Some((Instant::now(), text.clone()));
         Ok(text)
