@@ -79,7 +79,8 @@ fn each_processor_is_shown_with_its_program() {
     let cpus = json(&manager, &["cpus"]);
     let cpus = cpus["processors"].as_array().unwrap();
     assert_eq!(cpus.len(), managed(&manager).len());
-    let of = cpus.iter().find(|it| it["cpu"].to_string() == held).unwrap();
+    let held: u32 = held.parse().unwrap();
+    let of = cpus.iter().find(|it| it["cpu"] == held).unwrap();
     assert_eq!((&of["state"], &of["programs"][0]), (&"own".into(), &program.pid().into()));
     let one = json(&manager, &["cpus", &first.to_string()]);
     assert_eq!(one["processors"].as_array().unwrap().len(), 1);
