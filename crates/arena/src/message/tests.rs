@@ -29,7 +29,7 @@ fn the_packet_format_is_pinned() {
     let packet = encode(&register()).unwrap();
     assert_eq!(
         String::from_utf8(packet).unwrap(),
-        r#"{"version":1,"type":"register","layout":1,"max_processors":8,"request":4,"fixed_team":true,"library":"libgomp.so.1"}"#
+        r#"{"version":1,"type":"register","layout":1,"max_processors":8,"request":4,"fixed_team":true,"broker":false,"library":"libgomp.so.1"}"#
     );
 }
 

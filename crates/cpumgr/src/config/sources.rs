@@ -167,11 +167,19 @@ impl Config {
     }
 }
 
+/// `None` where it cannot be looked at: after `setpriv` and the like, `HOME` may be another user's,
+/// and what is there is not this user's configuration.
 fn users_own() -> Option<PathBuf> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || absolute("HOME").map(|home| home.join(".config"));
-    Some(absolute("XDG_CONFIG_HOME").or_else(home)?.join("cpumgr/cpumgr.toml"))
+    let base = absolute("XDG_CONFIG_HOME").or_else(home)?.join("cpumgr/cpumgr.toml");
+    let is_closed = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    if fs::symlink_metadata(&base).is_err_and(is_closed) {
+        tracing::debug!(path = %base.display(), "another user's configuration is not read");
+        return None;
+    }
+    Some(base)
 }
 
 fn drop_ins(base: &Path) -> Result<Vec<PathBuf>, ConfigError> {
