@@ -87,9 +87,11 @@
 //! `state`: AcqRel exchanges and Acquire loads pair with each other: a thread that sees that
 //! another one is done sees what that did to the mask. The fences of P2, S2 and B2 pair with each
 //! other; B1 of a binder is Relaxed, ordered by them. B1 of an unbinder is Release, and pairs with
-//! the Acquire loads of `bound`. `follows` and `helped`: Relaxed; the kernel binds a thread under a
-//! lock of that thread, so that the second thread to bind it sees (and in the order of `follows`
-//! comes after) what the first one stored before.
+//! the Acquire loads of `bound`. F2 and G2 are AcqRel exchanges that pair with each other: where F2
+//! comes after G2, B1 of F3 comes after that of G1. (With plain stores the worker could be where the
+//! grant put it, follow that grant, and be taken for unbound for ever.) F1 and `helped`: Relaxed;
+//! the kernel binds a thread under a lock of that thread, so that the second thread to bind it sees
+//! what the first one stored before.
 
 use platform::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -274,16 +276,16 @@ impl Berth {
 
     /// F2 and F3. `go` reads the grant, and binds or unbinds the worker.
     pub(crate) fn follow(&self, epoch: u32, go: impl FnOnce()) {
-        // ORDERING: Relaxed - see the module head.
-        self.follows.store(epoch, Relaxed);
+        // ORDERING: AcqRel (F2) - pairs with G2.
+        self.follows.swap(epoch, AcqRel);
         go();
     }
 
     /// G1 and G2. `go` binds or unbinds the worker.
     pub(crate) fn put_elsewhere(&self, go: impl FnOnce()) {
         go();
-        // ORDERING: Relaxed - see the module head.
-        self.follows.store(UNKNOWN, Relaxed);
+        // ORDERING: AcqRel (G2) - pairs with F2.
+        self.follows.swap(UNKNOWN, AcqRel);
     }
 
     /// The same, by the first helper in `epoch`; false for the others.
