@@ -87,11 +87,11 @@
 //! `state`: AcqRel exchanges and Acquire loads pair with each other: a thread that sees that
 //! another one is done sees what that did to the mask. The fences of P2, S2 and B2 pair with each
 //! other; B1 of a binder is Relaxed, ordered by them. B1 of an unbinder is Release, and pairs with
-//! the Acquire loads of `bound`. F2 and G2 are AcqRel exchanges that pair with each other: where F2
-//! comes after G2, B1 of F3 comes after that of G1. (With plain stores the worker could be where the
-//! grant put it, follow that grant, and be taken for unbound for ever.) F1 and `helped`: Relaxed;
-//! the kernel binds a thread under a lock of that thread, so that the second thread to bind it sees
-//! what the first one stored before.
+//! the Acquire loads of `bound`. F2 and G2 are AcqRel exchanges that pair with each other: where
+//! F2 comes after G2, B1 of F3 comes after that of G1. (With plain stores the worker could be
+//! where the grant put it, follow that grant, and be taken for unbound for ever.) F1 and `helped`:
+//! Relaxed; the kernel binds a thread under a lock of that thread, so that the second thread to
+//! bind it sees what the first one stored before.
 
 use platform::sync::atomic::{
     AtomicBool, AtomicU32,
