@@ -7,9 +7,9 @@
 //!
 //! # Invariants
 //! - W1 The scheduler knows nothing of this: answers come over the manager's own socket, as for any
-//!   client, and are kept for [`FRESH`]. However many ask, the manager is asked once in that time.
-//! - W2 Bounded: [`MOST`] connections at a time, others are closed at once; a head of [`HEAD`]
-//!   bytes; [`PATIENCE`] for the whole of a request and as long for its answer, however slowly it
+//!   client, and are kept for `FRESH`. However many ask, the manager is asked once in that time.
+//! - W2 Bounded: `MOST` connections at a time, others are closed at once; a head of `HEAD`
+//!   bytes; `PATIENCE` for the whole of a request and as long for its answer, however slowly it
 //!   drips.
 //! - W3 Nothing is changed by any request. Other methods are refused, with 405.
 //! - W4 A page of another site that a browser shows cannot read this: without `Origin` permission
