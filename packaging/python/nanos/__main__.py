@@ -8,7 +8,7 @@ from . import manager
 # Options of `run` with a value, which may be the next word.
 VALUED = {"--socket", "--policy", "--lib", "--preload", "--weight", "--placement"}
 USAGE = """usage: nanos run [OPTIONS] train.py|PROGRAM [ARGUMENTS]   runs it under the manager of this user, which it starts
-       nanos status                                    who asks for what, and who has what
+       nanos status                                    what each program asks for, and what it has
        nanos COMMAND ...                               any other command of the manager: `nanos help`"""
 
 
