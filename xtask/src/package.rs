@@ -37,7 +37,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
     }
     let packages = needs_no_system_package(&String::from_utf8(metadata.stdout)?)?;
     println!(
-        "{packages} packages are behind {}; none needs a library of the system",
+        "{packages} packages are needed by {}; none needs a library of the system",
         PACKED.join(", ")
     );
     let version = workspace.cargo(["--version"]).output().context("cannot run cargo")?;

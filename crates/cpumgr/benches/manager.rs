@@ -399,7 +399,7 @@ fn steady(cpus: &str) {
     let (percent, turns) = cost(&manager, time);
     println!(
         "{:44} {percent:.4} % of a processor, {turns} wakeups in {time:?}",
-        "2 programs x 64, everybody has enough"
+        "2 programs x 64, each has enough"
     );
     drop(programs);
 }

@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_where_nobody_listens_a_manager_has_ended() {
+    fn only_where_no_process_listens_a_manager_has_ended() {
         let path = std::path::PathBuf::from("/s");
         let refused = |errno| ConnectError::Unreachable {
             path: path.clone(),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn who_owes_waits_and_nobody_else() {
+    fn a_user_that_owes_waits_and_no_other_does() {
         let mut allowances = Allowances::new(7, OWN, OTHERS);
         allowances.charge(9, 60, 100_000);
         assert_eq!(

@@ -74,8 +74,8 @@ impl fmt::Display for Holder {
 }
 
 /// How to end a manager.
-fn end(who: &Holder) -> String {
-    who.0.map_or("end it".into(), |pid| format!("end it (kill {pid})"))
+fn end(holder: &Holder) -> String {
+    holder.0.map_or("end it".into(), |pid| format!("end it (kill {pid})"))
 }
 
 /// Why this process cannot be the manager of a socket.
@@ -83,23 +83,23 @@ fn end(who: &Holder) -> String {
 #[non_exhaustive]
 pub enum InstanceError {
     /// There is one.
-    #[error("a manager runs on {} already ({who}); stop it, or choose another --socket", socket.display())]
+    #[error("a manager runs on {} already ({holder}); stop it, or choose another --socket", socket.display())]
     Running {
         /// The socket.
         socket: PathBuf,
         /// Its process, as it wrote it down.
-        who: String,
+        holder: String,
     },
     /// There is one, and no program can find it.
     #[error(
-        "a manager ({who}) holds {}, but no manager answers at {}: its socket file was removed or replaced; {}",
-        beside(socket, ".lock").display(), socket.display(), end(who)
+        "a manager ({holder}) holds {}, but no manager answers at {}: its socket file was removed or replaced; {}",
+        beside(socket, ".lock").display(), socket.display(), end(holder)
     )]
     Hidden {
         /// The socket.
         socket: PathBuf,
         /// Its process, as it wrote it down.
-        who: Holder,
+        holder: Holder,
     },
     /// This manager cannot be found any more.
     #[error(
@@ -164,8 +164,11 @@ impl Instance {
         let path = beside(socket, ".lock");
         let mut lock = lock(socket, &path)?;
         // Before anything is changed that may be that manager's.
-        if let Some(who) = (!has_listener).then(|| listener_at(socket)).flatten() {
-            return Err(InstanceError::Running { socket: socket.to_owned(), who: who.to_string() });
+        if let Some(holder) = (!has_listener).then(|| listener_at(socket)).flatten() {
+            return Err(InstanceError::Running {
+                socket: socket.to_owned(),
+                holder: holder.to_string(),
+            });
         }
         let mut before = String::new();
         if lock.read_to_string(&mut before).is_err()
@@ -193,7 +196,7 @@ impl Instance {
     pub fn open_to_everybody(&mut self) -> Result<(), InstanceError> {
         let dir = self.directory();
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(|source| {
-            InstanceError::Io { what: "cannot open to everybody", path: dir.to_owned(), source }
+            InstanceError::Io { what: "cannot open to every user", path: dir.to_owned(), source }
         })?;
         self.mode = 0o666;
         Ok(())
@@ -294,8 +297,8 @@ fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, InstanceError> {
                 let mut pid = String::new();
                 // What cannot be read says nothing.
                 let _length: io::Result<usize> = file.read_to_string(&mut pid);
-                let who = Holder::written_in(&pid).to_string();
-                return Err(InstanceError::Running { socket: socket.to_owned(), who });
+                let holder = Holder::written_in(&pid).to_string();
+                return Err(InstanceError::Running { socket: socket.to_owned(), holder });
             }
             Err((_, errno)) => return Err(failed("cannot lock", errno.into())),
         };
@@ -309,13 +312,13 @@ fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, InstanceError> {
 /// The process that listens at a socket file. [`Instance::listen`] reports anything else that
 /// stands there.
 fn listener_at(socket: &Path) -> Option<Holder> {
-    let mut who = Holder(None);
+    let mut holder = Holder(None);
     // A manager that was killed this moment may have lost its lock, and not its listener yet: its
     // connections break.
     for _ in 0..3 {
         match fdpass::connect(socket, LISTENS) {
             Ok(connection) => {
-                who = Holder(
+                holder = Holder(
                     process::peer_credentials(&connection)
                         .ok()
                         .map(|peer| peer.pid.0.unsigned_abs()),
@@ -331,7 +334,7 @@ fn listener_at(socket: &Path) -> Option<Holder> {
             Err(_) => return None,
         }
     }
-    Some(who)
+    Some(holder)
 }
 
 /// Waits for the right to start a manager: two starters agree on one.

@@ -144,7 +144,7 @@ mod tests {
     static NOW: AtomicU64 = AtomicU64::new(0);
 
     #[test]
-    fn a_flood_gets_the_burst_and_whoever_comes_later_says_what_was_lost() {
+    fn a_flood_gets_the_burst_and_the_next_line_says_what_was_lost() {
         let written = Mutex::new(Vec::new());
         struct To<'a>(&'a Mutex<Vec<u8>>);
         impl Write for To<'_> {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_reads_are_lost_and_counted_and_nobody_waits_for_them() {
+    fn lines_that_no_reader_takes_are_lost_and_counted_and_no_thread_waits_for_them() {
         let (mut reader, writer) = io::pipe().unwrap();
         let log = Sparing::new(|| Unwaited(&writer), || 0, None);
         let line = [b"x".repeat(99), b"\n".to_vec()].concat();

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_managers_mask_gets_its_own_and_who_was_made_since_the_initial_threads() {
+    fn a_thread_with_the_managers_mask_gets_its_own_and_a_later_one_the_initial_threads() {
         let set = |list: &str| Some(CpuSet::parse_list(list).unwrap());
         let before = |tid, mask| attached().before(Tid(tid), mask);
         assert_eq!(
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_copy_is_in_the_file_and_with_nobody_attached_there_is_none() {
+    fn the_last_copy_is_in_the_file_and_with_nothing_attached_there_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("app.sock");
         let keeper = super::keeper(&socket).unwrap();

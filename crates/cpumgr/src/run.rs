@@ -202,7 +202,7 @@ pub(crate) fn ensure_manager(
                 {
                     return Err(InstanceError::Hidden {
                         socket: socket.to_owned(),
-                        who: Holder::of(socket),
+                        holder: Holder::of(socket),
                     }
                     .into());
                 }

@@ -55,7 +55,7 @@ fn to_serve_of(choice: SocketChoice) -> Result<PathBuf, Error> {
         SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && !is_abandoned(&path) => {
             Err(InstanceError::Running {
                 socket: path,
-                who: "the manager of the whole machine".into(),
+                holder: "the manager of the whole machine".into(),
             }
             .into())
         }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_terminal_that_nobody_forbade_has_colours() {
+    fn only_a_terminal_without_a_ban_has_colours() {
         let (some, none) = (Some(OsStr::new("1")), None);
         let xterm = Some(OsStr::new("xterm"));
         for (terminal, no_color, term, has) in [

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_keeps_to_two_files_of_its_bound_and_each_of_them_says_who_is_there() {
+    fn a_trace_keeps_to_two_files_of_its_bound_and_each_of_them_says_which_programs_are_there() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");
         let mut pages = Pages::create(&path, 2000).unwrap();

@@ -116,7 +116,7 @@ impl Trust {
             return None;
         }
         if mode.contains(Mode::S_IWOTH) {
-            return Some(format!("everybody may write {shown} (mode {:o})", data.mode() & 0o7777));
+            return Some(format!("every user may write {shown} (mode {:o})", data.mode() & 0o7777));
         }
         let is_ours = Some(data.gid()) == self.group || (data.gid() == 0 && self.is_root);
         let others = mode.contains(Mode::S_IWGRP) && !is_ours;
@@ -169,7 +169,7 @@ mod tests {
             let said =
                 objection(&file).unwrap_or_else(|| panic!("{} with mode {mode:o}", part.display()));
             assert!(
-                said.contains(&part.display().to_string()) && said.contains("everybody"),
+                said.contains(&part.display().to_string()) && said.contains("every user"),
                 "{said}"
             );
             set_mode(part, before & 0o7777);
@@ -180,7 +180,7 @@ mod tests {
         // Nor where a link's directory is the one that the loader looks into.
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert!(objection(&link).is_some_and(|it| it.contains("everybody")));
+        assert!(objection(&link).is_some_and(|it| it.contains("every user")));
         assert!(
             objection(&place.join("nothing")).is_some_and(|it| it.contains("cannot be looked at"))
         );
@@ -215,7 +215,7 @@ mod tests {
         let (user, gid) = (data.uid(), data.gid());
         assert_eq!(way(trust(user, Some(gid))), None, "its own group");
         let grouped = way(trust(user, None));
-        assert!(grouped.is_some_and(|it| it.contains("group")), "group 0 is not everybody's own");
+        assert!(grouped.is_some_and(|it| it.contains("group")), "group 0 is not each user's own");
         let grouped = way(Trust { is_root: true, ..trust(user, None) });
         assert_eq!(grouped.is_none(), gid == 0, "{grouped:?}");
         if user != 0 {

@@ -259,7 +259,8 @@ fn a_program_that_is_attached_by_hand_stays_so_and_the_log_says_that_it_suffers(
 }
 
 #[test]
-fn who_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its_own_masks_back() {
+fn a_program_that_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its_own_masks_back()
+ {
     let Some(cpus) = two_processors() else { return };
     let mut manager = Manager::start(&["--cpus", &cpus]);
     let (mut stranger, mut tids) = Stranger::start();
@@ -280,7 +281,10 @@ fn who_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its
     });
     tids.push(stranger.say("make"));
     manager.kill();
-    assert!(masks(&tids).iter().all(|mask| mask.len() == 1), "nobody is there to put them back");
+    assert!(
+        masks(&tids).iter().all(|mask| mask.len() == 1),
+        "no manager is there to put them back"
+    );
     manager.start_again(&["--cpus", &cpus]);
     // It is there from the first answer on.
     let status = manager.status().programs.into_iter().find(|it| it.attached).unwrap();
@@ -305,7 +309,7 @@ fn who_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its
     done(&manager, &["detach", &stranger.pid().to_string()]);
     assert_eq!(masks(&tids[..3]), before);
     assert_eq!(masks(&tids)[3], before[2], "the new thread has the initial thread's");
-    eventually("nobody is attached", || (!file.exists()).then_some(()));
+    eventually("nothing is attached", || (!file.exists()).then_some(()));
 }
 
 #[test]
@@ -380,7 +384,7 @@ fn a_thread_of_the_kernel_is_not_attached() {
 }
 
 #[test]
-fn only_living_processes_that_nobody_manages_can_be_attached() {
+fn only_living_processes_that_no_manager_has_can_be_attached() {
     let manager = Manager::start(&[]);
     let program = manager.program(1, 1);
     let (stranger, tids) = Stranger::start();
@@ -486,7 +490,7 @@ fn submitted_programs_start_in_turn() {
 }
 
 #[test]
-fn who_waits_for_a_manager_that_was_stopped_says_so_and_waits_on() {
+fn a_program_that_waits_for_a_manager_that_was_stopped_says_so_and_waits_on() {
     let manager = Manager::start(&["--mpl", "1"]);
     let mut first = submitted(&manager);
     eventually("the first runs", || (queue(&manager).queue.running == 1).then_some(()));
@@ -506,10 +510,10 @@ fn who_waits_for_a_manager_that_was_stopped_says_so_and_waits_on() {
 }
 
 #[test]
-fn a_level_that_rises_starts_who_waits_and_a_killed_one_leaves_the_queue() {
+fn a_level_that_rises_starts_what_waits_and_a_killed_one_leaves_the_queue() {
     let manager = Manager::start(&["--mpl", "0"]);
     let mut children = [submitted(&manager), submitted(&manager), submitted(&manager)];
-    eventually("nobody runs at level 0", || (queue(&manager).places.len() == 3).then_some(()));
+    eventually("no program runs at level 0", || (queue(&manager).places.len() == 3).then_some(()));
     children[0].kill().unwrap();
     children[0].wait().unwrap();
     eventually("a dead one does not wait", || (queue(&manager).places.len() == 2).then_some(()));
@@ -524,7 +528,7 @@ fn a_level_that_rises_starts_who_waits_and_a_killed_one_leaves_the_queue() {
 }
 
 #[test]
-fn pdpa_keeps_its_level_until_somebody_has_waited_for_too_long() {
+fn pdpa_keeps_its_level_until_a_program_has_waited_for_too_long() {
     let manager = Manager::start(&["--policy", "pdpa"]);
     done(&manager, &["policy", "level=1", "max-level=1", "max-wait=1h"]);
     // Programs that never register count, too.

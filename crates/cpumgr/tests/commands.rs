@@ -86,7 +86,7 @@ fn stop_ends_the_manager_and_programs_go_on() {
 }
 
 #[test]
-fn restart_keeps_what_was_set_and_who_runs() {
+fn restart_keeps_what_was_set_and_what_runs() {
     let manager = Manager::start(&["--policy", "equip", "--idle-exit", "never"]);
     let mut program = manager.program(1, 1);
     let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();

@@ -24,7 +24,7 @@ fn a_pass_that_the_books_do_not_allow_is_taken_back() {
         assert_eq!(program.ask("join"), "joined");
     }
     // The first in the work-list is offered to; the giver's last processor is not its to give.
-    let passed = eventually("somebody wants one", || {
+    let passed = eventually("a program wants one", || {
         let passed = giver.ask(&format!("pass {}", last.0)) == "true";
         (passed || taker.ask(&format!("pass {}", own.first().unwrap().0)) == "true")
             .then_some(passed)

@@ -65,7 +65,7 @@ fn every_reader_has_its_document_and_no_colours_in_a_pipe() {
     assert!(threads.iter().any(|it| it["tid"] == program.pid()), "{threads:?}");
     assert!(said(&manager, &["list"]).contains(&pid));
     assert!(said(&manager, &["show", &pid]).contains("asks for     1 (at most 1)"));
-    let none = on(&manager, &["show", "nobody"]);
+    let none = on(&manager, &["show", "missing"]);
     assert_eq!(none.status.code(), Some(2));
     assert!(errors(&none).contains("cpumgr list"), "{}", errors(&none));
 }

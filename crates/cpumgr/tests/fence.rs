@@ -78,7 +78,7 @@ fn groups_below(group: &Group) -> Vec<PathBuf> {
 }
 
 #[test]
-fn who_binds_itself_back_is_fenced_in_and_set_free_again() {
+fn a_program_that_binds_itself_back_is_fenced_in_and_set_free_again() {
     let Some(cpus) = two_processors() else { return };
     let Some(group) = group("back") else { return };
     let mut manager =
@@ -93,7 +93,7 @@ fn who_binds_itself_back_is_fenced_in_and_set_free_again() {
     let other = manager.program(2, 2);
     let kept = program.until("it keeps one", |seen| seen.processors == 1).cpus;
     eventually("the spinner is squeezed", || (masks(&mut program)[1] == kept).then_some(()));
-    assert!(groups_below(&group).is_empty(), "who obeys is not fenced in");
+    assert!(groups_below(&group).is_empty(), "a program that obeys is not fenced in");
     let taken = CpuSet::parse_list(&cpus).unwrap().difference(&kept);
     // Again and again: which of them the second look sees is the manager's affair.
     eventually("it is fenced in", || {
@@ -130,7 +130,7 @@ fn who_binds_itself_back_is_fenced_in_and_set_free_again() {
     assert_eq!(program.ask(&format!("bind 1 {taken}")), "bound");
     assert!(
         manager.status().programs[0].fence.is_some(),
-        "it stays until nobody is bound any more"
+        "it stays until no thread is bound any more"
     );
     // When the manager ends everything is as before.
     manager.signal(nix::libc::SIGTERM);

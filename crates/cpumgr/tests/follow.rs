@@ -47,7 +47,7 @@ fn with_one_processor() -> Manager {
 }
 
 #[test]
-fn who_asks_for_the_size_of_a_team_gets_it_and_other_teams_follow_the_grant() {
+fn a_program_that_asks_for_the_size_of_a_team_gets_it_and_other_teams_follow_the_grant() {
     let manager = with_one_processor();
     let Some(compiled) = Compiled::new(&manager, "promise") else { return };
     let mut command = compiled.command(&manager);
@@ -195,7 +195,7 @@ fn explicit_places_say_which_processors_the_manager_gives() {
             // One more on the same processor: both run, and neither takes the other's.
             let mut second = Obedient::start_with(&compiled, &manager, &[(variable, &value)]);
             eventually("it has its place, too", || (shown(&second) == stays).then_some(()));
-            eventually("nobody else has moved", || {
+            eventually("no other thread has moved", || {
                 (shown(&other) == (rest.clone(), None)).then_some(())
             });
             assert_eq!((placed.ask("w"), second.ask("w")), (own.clone(), own.clone()));

@@ -114,7 +114,7 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
 }
 
 #[test]
-fn programs_that_end_before_their_first_grant_leave_nothing_behind() {
+fn programs_that_end_before_their_first_grant_leave_nothing() {
     let manager = Manager::start(&[]);
     let mut other = manager.program(2, 2);
     for _ in 0..10 {
@@ -132,7 +132,7 @@ fn programs_that_end_before_their_first_grant_leave_nothing_behind() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_dropped_and_disturbs_nobody() {
+fn a_client_that_never_reads_is_dropped_and_disturbs_no_other() {
     let manager = Manager::start(&[]);
     let programs: Vec<Program> = (0..20).map(|_| manager.program(1, 1)).collect();
     let socket = connection(&manager.socket());
@@ -155,7 +155,7 @@ fn a_client_that_never_reads_is_dropped_and_disturbs_nobody() {
 }
 
 #[test]
-fn silent_connections_keep_nobody_out() {
+fn silent_connections_keep_no_program_out() {
     let manager = Manager::start(&[]);
     // More than it takes: the listener's queue holds the rest.
     let silent: Vec<_> = (0..150).map(|_| connection(&manager.socket())).collect();
@@ -185,7 +185,7 @@ fn a_crowd_that_comes_at_once_gets_in() {
 }
 
 #[test]
-fn random_bytes_in_the_shared_area_hurt_nobody_else() {
+fn random_bytes_in_the_shared_area_hurt_no_other_program() {
     let manager = Manager::start(&[]);
     let mut neighbours = [manager.program(1, 1), manager.program(1, 1)];
     let socket = connection(&manager.socket());

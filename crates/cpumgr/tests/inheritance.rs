@@ -202,7 +202,7 @@ impl Drop for Cpuset {
 }
 
 #[test]
-fn who_comes_from_a_wider_place_is_told_of_a_narrow_manager_and_takes_its_place_when_it_is_idle() {
+fn a_program_from_a_wider_place_is_told_of_a_narrow_manager_and_takes_its_place_when_it_is_idle() {
     if support::two_processors().is_none() {
         return;
     }

@@ -157,7 +157,7 @@ fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
         "first come, first served"
     );
     assert_eq!((report.queue.level, report.queue.running), (Some(1), 1));
-    assert_eq!(order(), "0", "nobody starts because a manager was killed");
+    assert_eq!(order(), "0", "no program starts because a manager was killed");
     for (at, job) in jobs.iter_mut().enumerate() {
         eventually("the next one runs", || (order().len() == at + 1).then_some(()));
         job.end();

@@ -77,7 +77,7 @@ fn a_library_that_others_may_change_is_refused_and_named_and_the_program_runs() 
             let warning = errors(&output);
             let part = part.canonicalize().unwrap().display().to_string();
             assert!(
-                warning.contains(&part) && warning.contains("is not used: everybody may write"),
+                warning.contains(&part) && warning.contains("is not used: every user may write"),
                 "{warning}"
             );
         }

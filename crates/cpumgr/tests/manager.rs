@@ -200,7 +200,7 @@ fn a_manager_without_programs_never_wakes_up() {
         still.then_some(())
     });
     std::thread::sleep(Duration::from_millis(1200));
-    assert_eq!(switches(), before, "it woke up although nobody is there");
+    assert_eq!(switches(), before, "it woke up although no program is there");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_program_hears_what_a_newcomer_gets_and_its_children_the_truth() {
     let Some(folder) = library(dir.path()) else { return };
     let manager = Manager::start(&["--cpus", "0,1"]);
     let truth = said(&manager, &folder, "nproc; true").0;
-    assert_eq!(said(&manager, &folder, "exec nproc").0, "2", "nobody else is here");
+    assert_eq!(said(&manager, &folder, "exec nproc").0, "2", "no other program is here");
     let _other = manager.program(2, 2);
     for count in ["exec nproc", "exec getconf _NPROCESSORS_ONLN", "exec env nproc"] {
         assert_eq!(said(&manager, &folder, count).0, "1", "{count}");

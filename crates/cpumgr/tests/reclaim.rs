@@ -124,7 +124,7 @@ fn what_was_given_back_is_had_again_when_it_is_wanted_again() {
     program.ask(&format!("release {}", seen.cpus.first().unwrap().0));
     let left = program.until("the other one is left", |seen| seen.processors == 1);
     assert_eq!(manager.status().programs[0].request, 2, "its request stays as it is");
-    assert_eq!(program.ask("wanted"), "false", "who gave back does not wait for it");
+    assert_eq!(program.ask("wanted"), "false", "a program that gave back does not wait for it");
     assert_eq!(left.cpus.first(), seen.cpus.last(), "the one that was given back is gone");
     // What one does not hold one cannot give.
     program.ask("release 900");

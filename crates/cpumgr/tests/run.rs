@@ -46,7 +46,7 @@ fn exit_codes_signals_and_arguments_are_the_programs_own() {
 }
 
 #[test]
-fn where_nobody_can_hear_a_warning_the_program_runs_and_exit_codes_are_what_they_are() {
+fn where_no_terminal_can_hear_a_warning_the_program_runs_and_exit_codes_are_what_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -336,7 +336,7 @@ fn a_manager_that_run_starts_is_not_as_narrow_as_its_starter() {
     assert_eq!(
         managed_at(&foreground.socket()),
         one.to_string(),
-        "who starts a manager by hand means the mask"
+        "a user that starts a manager by hand means the mask"
     );
 }
 

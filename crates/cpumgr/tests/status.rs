@@ -224,7 +224,7 @@ fn on(manager: &Manager, words: &[&str]) -> Output {
 }
 
 #[test]
-fn a_program_that_makes_a_pipe_of_its_librarys_name_holds_nobody_up() {
+fn a_program_that_makes_a_pipe_of_its_librarys_name_holds_up_no_reader() {
     let manager = Manager::start(&[]);
     let dir = tempfile::tempdir().unwrap();
     let library = dir.path().join("libgomp.so.1");

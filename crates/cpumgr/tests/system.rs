@@ -135,7 +135,7 @@ fn acts_as_a_crowd() {
 const CROWD: usize = 200;
 
 #[test]
-fn a_user_who_connects_and_says_nothing_does_not_shut_others_out() {
+fn a_user_that_connects_and_says_nothing_does_not_shut_others_out() {
     let manager = Manager::start(&["--system"]);
     let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
     let mut command = Command::new(&for_all.program);
@@ -157,13 +157,13 @@ fn a_user_who_connects_and_says_nothing_does_not_shut_others_out() {
     let mut input = crowd.stdin.take().unwrap();
     writeln!(input).unwrap();
     let closed = answer();
-    assert!(closed < 64, "{closed} of {CROWD} were let go before somebody else was heard");
+    assert!(closed < 64, "{closed} of {CROWD} were let go before another client was heard");
     drop(input);
     assert!(crowd.wait().unwrap().success());
 }
 
 #[test]
-fn a_users_own_manager_lets_nobody_else_in() {
+fn a_users_own_manager_lets_no_other_user_in() {
     let manager = Manager::start(&[]);
     let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
     let open = |path: &Path, mode| {

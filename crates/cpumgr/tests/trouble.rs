@@ -59,7 +59,7 @@ fn a_stopped_program_gives_way_and_is_well_when_it_goes_on() {
         (outside(pid, &kept, &all) == 0).then_some(())
     });
     println!("given way after {:?}, through several processes", begin.elapsed());
-    assert_eq!(state(pid), 'T', "nobody wakes what somebody stopped");
+    assert_eq!(state(pid), 'T', "a stopped process is not woken");
     // The manager talks to it as to any program, and is not held up.
     other.ask("request 1");
     assert_eq!(manager.status().programs.len(), 2);
@@ -96,7 +96,7 @@ fn a_program_that_ends_before_it_is_taken_in_is_no_fault_of_the_manager() {
 }
 
 #[test]
-fn sixteen_hogs_make_nobody_take_the_manager_for_dead() {
+fn sixteen_hogs_make_no_program_take_the_manager_for_dead() {
     let seconds: u32 =
         std::env::var("CPUMGR_HOGS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let mut manager = Manager::start(&[]);

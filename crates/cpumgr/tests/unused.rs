@@ -40,7 +40,7 @@ fn working(manager: &Manager) -> Program {
 
 fn has_both(program: &mut Program) {
     let seen = program.until("it has both processors", |seen| seen.processors == 2);
-    assert!(seen.dedicated, "nobody else waits: {seen:?}");
+    assert!(seen.dedicated, "no other waits: {seen:?}");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn what_a_stopped_program_held_is_others_until_it_goes_on() {
 }
 
 #[test]
-fn many_sleepers_do_not_leave_one_processor_in_turns_to_who_works() {
+fn many_sleepers_do_not_leave_one_processor_in_turns_to_a_working_program() {
     let (_alone, Some(manager)) = (alone(), manager()) else { return };
     let sleepers: Vec<Program> = (0..12).map(|_| manager.program(u32::MAX, u32::MAX)).collect();
     let mut program = working(&manager);
@@ -95,7 +95,7 @@ fn many_sleepers_do_not_leave_one_processor_in_turns_to_who_works() {
 }
 
 #[test]
-fn who_sleeps_beside_nobody_who_works_loses_nothing() {
+fn a_sleeper_beside_no_working_program_loses_nothing() {
     let (_alone, Some(manager)) = (alone(), manager()) else { return };
     let mut programs = [manager.program(2, 2), manager.program(2, 2)];
     for program in &mut programs {

@@ -56,7 +56,7 @@ fn simple(guarded: &Guarded<SimpleLock>, _: usize) {
 }
 
 #[test]
-fn a_simple_lock_excludes_and_wakes_who_waits() {
+fn a_simple_lock_excludes_and_wakes_a_waiting_thread() {
     explore(|| three(2, 1, simple));
 }
 
@@ -85,7 +85,11 @@ fn a_simple_lock_that_is_only_tried_excludes() {
 fn the_orderings_of_a_simple_lock_are_needed() {
     let file = "src/lock.rs";
     is_needed("a_simple_lock_that_is_only_tried_excludes", file, &[("L1", RACE)]);
-    is_needed("a_simple_lock_excludes_and_wakes_who_waits", file, &[("L2", RACE), ("L3", RACE)]);
+    is_needed(
+        "a_simple_lock_excludes_and_wakes_a_waiting_thread",
+        file,
+        &[("L2", RACE), ("L3", RACE)],
+    );
 }
 
 /// A lock whose holder frees it as if nobody could sleep.
@@ -95,8 +99,8 @@ fn freed_without_a_wake(guarded: &Guarded<SimpleLock>, _: usize) {
 }
 
 #[test]
-fn a_holder_that_wakes_nobody_is_caught() {
-    is_refuted("a_holder_that_wakes_nobody_is_caught", DEADLOCK, || {
+fn a_holder_that_wakes_no_thread_is_caught() {
+    is_refuted("a_holder_that_wakes_no_thread_is_caught", DEADLOCK, || {
         three(2, 0, freed_without_a_wake)
     });
 }

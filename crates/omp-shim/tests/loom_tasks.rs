@@ -96,7 +96,7 @@ impl<const COUNT: usize> Tasks<COUNT> {
 
     fn run_last(&self, next: NonNull<Explicit>) {
         let last = &self.0[COUNT - 1];
-        assert_eq!(next, NonNull::from(last), "nobody else waits");
+        assert_eq!(next, NonNull::from(last), "no other task waits");
         self.check_and_run_last();
     }
 
@@ -116,7 +116,7 @@ const READ: [Dependence; 1] = [Dependence { address: 8, access: Access::Read }];
 /// finds it ready runs it, once.
 fn one_predecessor() {
     let (tasks, mut table) = (Tasks::<2>::new(), Table::default());
-    assert!(depend::register(&mut table, &tasks.0[0], &WRITE), "it waits for nobody");
+    assert!(depend::register(&mut table, &tasks.0[0], &WRITE), "it waits for no task");
     let other = {
         let tasks = Arc::clone(&tasks);
         thread::spawn(move || tasks.run(0))
@@ -158,7 +158,7 @@ fn a_task_runs_once_and_after_both_of_its_predecessors() {
 
 /// Two tasks wait for one: both stand in its list, the second added while it may be ending.
 #[test]
-fn whoever_waits_when_a_task_ends_is_let_go() {
+fn a_thread_that_waits_when_a_task_ends_is_let_go() {
     explore(|| {
         let (tasks, mut table) = (Tasks::<3>::new(), Table::default());
         assert!(depend::register(&mut table, &tasks.0[0], &WRITE));
@@ -191,7 +191,7 @@ fn ask() {
         let tasks = Arc::clone(&tasks);
         thread::spawn(move || {
             tasks.0[0].run();
-            tasks.0[0].node.finish(|_| panic!("nobody waits"));
+            tasks.0[0].node.finish(|_| panic!("no task waits"));
         })
     };
     if depend::is_ready(&table, &READ) {
@@ -304,7 +304,7 @@ fn creations_first(counts: &Counts) -> bool {
 }
 
 #[test]
-fn who_sums_the_creations_first_is_caught() {
-    let name = "who_sums_the_creations_first_is_caught";
+fn a_thread_that_sums_the_creations_first_is_caught() {
+    let name = "a_thread_that_sums_the_creations_first_is_caught";
     is_refuted(name, "", || parent_and_child(Some(1), creations_first));
 }

@@ -208,7 +208,7 @@ fn one_construct() {
 }
 
 #[test]
-fn who_enters_a_construct_sees_what_the_first_member_made() {
+fn a_member_that_enters_a_construct_sees_what_the_first_member_made() {
     explore_within(3, one_construct);
 }
 
@@ -216,7 +216,7 @@ fn who_enters_a_construct_sees_what_the_first_member_made() {
 fn the_orderings_of_constructs_are_needed() {
     let file = "src/construct/ring.rs";
     is_needed(
-        "who_enters_a_construct_sees_what_the_first_member_made",
+        "a_member_that_enters_a_construct_sees_what_the_first_member_made",
         file,
         &[("C2", RACE), ("C3", RACE)],
     );
@@ -256,8 +256,8 @@ fn the_orderings_of_turns_are_needed() {
 }
 
 #[test]
-fn who_does_not_wait_for_its_turn_is_caught() {
-    is_refuted("who_does_not_wait_for_its_turn_is_caught", "", || {
+fn a_member_that_does_not_wait_for_its_turn_is_caught() {
+    is_refuted("a_member_that_does_not_wait_for_its_turn_is_caught", "", || {
         region(|frame, cells: &Cells| {
             enter(frame, || Plan::ordered(iterations(2), SINGLE), |_| ());
             while next(frame).is_some() {

@@ -154,7 +154,7 @@ fn target_regions_and_device_routines_without_a_device() {
 }
 
 #[test]
-fn who_demands_devices_is_ended_where_one_is_missing() {
+fn a_program_that_demands_devices_is_ended_where_one_is_missing() {
     let demands = |way| [("OMP_TARGET_OFFLOAD", "mandatory"), ("WAY", way)];
     let asks = [("WAY", "region")];
     agree_under(

@@ -18,7 +18,7 @@ impl NoPolicy {
     pub const NAME: &'static str = "none";
     /// What it does, in a line.
     pub const DESCRIPTION: &'static str =
-        "everybody has what it asks for and nothing is bound: the operating system alone";
+        "every program has what it asks for and nothing is bound: the operating system alone";
 
     /// The policy. It has no parameters.
     #[must_use]

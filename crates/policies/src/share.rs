@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_divide_and_nobody_to_take_are_answered() {
+    fn nothing_to_divide_and_none_to_take_are_answered() {
         assert_eq!(divide(0, &[(1, 4), (1, 4)].map(claim)), [0, 0]);
         assert_eq!(divide(5, &[(1, 0), (0, 0)].map(claim)), [0, 0]);
         assert_eq!(divide(5, &[]), [0; 0]);

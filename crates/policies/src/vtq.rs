@@ -135,7 +135,7 @@ impl VtqDss {
     pub const NAME: &'static str = "vtq-dss";
     /// What it does, in a line.
     pub const DESCRIPTION: &'static str =
-        "gangs of neighbours, with turns as long as makes everybody's CPU time equal";
+        "gangs of neighbours, with turns as long as makes the programs' CPU time equal";
 
     /// The policy with the default parameters.
     #[must_use]

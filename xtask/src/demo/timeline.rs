@@ -155,7 +155,7 @@ pub(crate) fn draw(trace: &Trace, windows: &[Window], processors: &[u32]) -> Str
     let panel = HEAD + rows.len() as f64 * ROW + FOOT;
     let height = 64.0 + panel * windows.len() as f64;
     let heading =
-        text(12.0, 24.0, "Who had which processor under the manager").set("font-size", 16);
+        text(12.0, 24.0, "Processors of the programs under the manager").set("font-size", 16);
     let legend =
         "One colour per copy; a processor that is shared in turn is drawn in lanes, one per copy.";
     let mut picture = Document::new()

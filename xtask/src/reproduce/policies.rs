@@ -183,7 +183,7 @@ fn row(line: &str) -> anyhow::Result<Row> {
             Some(&"no") => false,
             _ => {
                 bail!(
-                    "named {named:?}; it is `yes` or `no`, and `gain` behind it where the gain must be {LEAST_GAIN}"
+                    "named {named:?}; it is `yes` or `no`, and `gain` after it where the gain must be {LEAST_GAIN}"
                 )
             }
         },

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_hung_up_while_its_user_owed_is_neither_heard_nor_charged() {
+    fn a_client_that_hung_up_while_its_user_owed_is_neither_heard_nor_charged() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             for owes in [false, true] {

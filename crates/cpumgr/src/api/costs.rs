@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn floods_cost_their_rate_and_delay_nobody_else() {
+    fn floods_cost_their_rate_and_delay_no_other_user() {
         let messages = [
             (ToManager::Status, 76),
             (ToManager::Announce { attach: true }, 51),

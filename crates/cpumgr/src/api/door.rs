@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hung_up_in_line_is_not_served() {
+    fn a_client_that_hung_up_in_line_is_not_served() {
         let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
         let socket = OwnedFd::from(socket);
         assert_eq!(still_there(&socket, true), Ok(()));

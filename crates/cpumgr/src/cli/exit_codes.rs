@@ -10,7 +10,7 @@ Exit codes:
   4    a manager runs on that socket already
   5    the socket or its directory cannot be used (owner, mode, permission), or was removed under a manager
   6    what answers at the socket is no manager of this version, does not answer, or refuses
-  7    submit: somebody cancelled it
+  7    submit: it was cancelled
   126  run, jobserver: the program cannot be executed
   127  run, jobserver: the program was not found
   otherwise `run` ends as its program does: it becomes the program.

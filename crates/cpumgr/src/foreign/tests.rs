@@ -154,7 +154,7 @@ fn the_processor_of_a_stranger_is_left_within_three_windows_of_the_first_thread_
     world.strangers.insert(2, 0.5);
     let late = world.threads.remove(&2).unwrap();
     world.looks(2 * PERIOD);
-    assert!(world.foreign.left().is_empty() && !world.foreign.is_close(), "nobody waits there");
+    assert!(world.foreign.left().is_empty() && !world.foreign.is_close(), "no thread waits there");
     world.threads.insert(2, late);
     world.foreign.look_closely(world.now);
     let begin = world.now;
@@ -340,12 +340,12 @@ fn a_look_that_takes_long_is_taken_seldom() {
     assert_eq!(
         windows,
         [60, 60, 60, 60, 60, 60, 60, 60, 60, 600, 600].map(|ms| ms * MS),
-        "less seldom while somebody may have come with strangers"
+        "less seldom while a program may have come with strangers"
     );
 }
 
 #[test]
-fn who_comes_again_and_again_is_left_for_longer_and_longer() {
+fn a_stranger_that_comes_again_and_again_is_left_for_longer_and_longer() {
     let mut world = World::new(1);
     let mut stays = Vec::new();
     for _ in 0..5 {

@@ -21,7 +21,7 @@ fn a_dead_managers_socket_is_replaced() {
     let socket = dir.path().join("m/app.sock");
     let mut first = Instance::claim(&socket).unwrap();
     drop(first.listen().unwrap());
-    assert!(socket.exists(), "as after SIGKILL: the file is there, nobody listens");
+    assert!(socket.exists(), "as after SIGKILL: the file is there, no process listens");
     let _listener = first.listen().unwrap();
     fdpass::connect(&socket, Duration::from_secs(5)).unwrap();
 }
@@ -55,7 +55,7 @@ fn a_manager_whose_lock_file_was_removed_is_one_still() {
 }
 
 #[test]
-fn who_listens_since_the_claim_keeps_the_socket() {
+fn a_manager_that_listens_since_the_claim_keeps_the_socket() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("m/app.sock");
     let mut instance = Instance::claim(&socket).unwrap();

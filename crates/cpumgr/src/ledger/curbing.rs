@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_shares_a_processor_of_somebody_who_does_not_notice() {
+    fn a_sleeper_shares_a_processor_of_a_program_that_does_not_notice() {
         for policy in [
             "dss-ts",
             "dss",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_more_has_its_request_again_unless_the_curb_is_firm() {
+    fn a_program_that_asks_for_more_has_its_request_again_unless_the_curb_is_firm() {
         let mut ledger = books(2, "dss-ts", 2);
         for firm in [false, true] {
             ledger.ask(AppId(1), 1);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_back_what_it_released_has_its_request_again() {
+    fn a_program_that_takes_back_what_it_released_has_its_request_again() {
         let mut ledger = books(4, "dss-ts", 2);
         let held = cpus(&ledger, 1);
         ledger.release(AppId(1), &held[1..], 20 * MS);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_gets_stays_with_who_is_curbed() {
+    fn what_no_program_gets_stays_with_the_curbed_one() {
         let mut ledger = books(4, "dss-ts", 1);
         ledger.arrive(AppId(2), 1, 4);
         ledger.decide(20 * MS, Cause::Arrival);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_returns_to_where_it_was() {
+    fn a_program_that_wakes_returns_to_where_it_was() {
         let mut ledger = books(4, "dss-ts", 2);
         let before = cpus(&ledger, 1);
         ledger.curb(AppId(1), to(0));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_stays_on_processors_that_it_may_use() {
+    fn a_program_that_sleeps_stays_on_processors_that_it_may_use() {
         let mut ledger = ledger(4, "dss");
         ledger.arrive(AppId(1), 1, 1);
         ledger.confine(AppId(1), &[3].into_iter().collect());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn under_a_policy_that_binds_nothing_nobody_is_curbed() {
+    fn under_a_policy_that_binds_nothing_no_program_is_curbed() {
         use policies::{Needs, Registry};
         let mut ledger = books(2, "dss-ts", 2);
         ledger.curb(AppId(1), to(0));

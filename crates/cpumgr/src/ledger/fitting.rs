@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_is_not_passed_to_who_cannot_use_it() {
+    fn a_processor_is_not_passed_to_a_program_that_cannot_use_it() {
         let mut ledger = ledger(4, "dss");
         ledger.arrive(AppId(1), 3, 3);
         ledger.decide(0, Cause::Arrival);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (2, 2));
         assert_eq!(ledger.waiting(), 2);
         let first = ledger.first_waiting().map(|(app, _)| app).collect::<Vec<_>>();
-        assert_eq!(first, [AppId(1)], "who takes any");
+        assert_eq!(first, [AppId(1)], "the one that takes any");
         assert_eq!(ledger.pass(AppId(2), 3, 2 * MAX_HOLD), None);
     }
 }

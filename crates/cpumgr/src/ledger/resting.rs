@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_is_not_asked_at_the_end_of_a_quantum_has_nothing_else_to_say(
+        fn a_program_not_asked_at_the_end_of_a_quantum_has_nothing_else_to_say(
             policy in prop::sample::select(vec!["dss-ts", "dss", "equip", "none"]),
             processors in 1_u32..5,
             events in prop::collection::vec((0_u8..5, 0_u64..5, 1_u32..6, 0_u64..40), 1..60),
@@ -180,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn who_rests_has_what_it_would_have_anyway(
+        fn a_program_that_rests_has_what_it_would_have_anyway(
             policy in prop::sample::select(vec!["dss-ts", "dss", "fair", "equip", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr", "batch", "turnaround"]),
             processors in 1_u32..5,
             events in prop::collection::vec((0_u8..6, 0_u64..5, 1_u32..6, 0_u64..40), 1..60),

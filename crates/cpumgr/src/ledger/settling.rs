@@ -264,7 +264,7 @@ mod tests {
     use super::super::tests::{MS, cpus, ledger};
 
     #[test]
-    fn who_waits_for_a_young_processor_is_on_an_idle_one_meanwhile() {
+    fn a_program_that_waits_for_a_young_processor_is_on_an_idle_one_meanwhile() {
         let mut ledger = ledger(3, "dss");
         for (app, request) in [(1, 1), (2, 2)] {
             ledger.arrive(AppId(app), request, 3);

@@ -160,7 +160,7 @@ impl Bench {
 }
 
 #[test]
-fn nobody_is_squeezed_before_the_grace_is_over_and_then_only_who_is_in_the_way() {
+fn none_is_squeezed_before_the_grace_is_over_and_then_only_those_in_the_way() {
     let mut bench = Bench::new(3);
     bench.give(&[], &[0, 1, 2, 3], 0);
     bench.give(&[0, 1, 2, 3], &[0, 1], 10);
@@ -229,7 +229,7 @@ fn a_thread_whose_mask_is_all_the_programs_again_gets_it_back_at_once() {
 /// What it costs to be granted a processor, and to lose it, does not depend on whether one was
 /// squeezed before.
 #[test]
-fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
+fn a_program_that_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
     let mut bench = Bench::new(1);
     bench.shrink(&[0, 1], &[0]);
     bench.give(&[0], &[0, 5], 20);
@@ -264,7 +264,7 @@ fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
 
 /// The grace is for threads that follow: each time, also for one that once did not.
 #[test]
-fn who_was_squeezed_once_is_asked_each_time_as_one_that_never_was() {
+fn a_program_that_was_squeezed_once_is_asked_each_time_as_one_that_never_was() {
     enum Answer {
         Sleeps,
         Moves,
@@ -316,7 +316,7 @@ fn who_was_squeezed_once_is_asked_each_time_as_one_that_never_was() {
 /// M9: a processor that a program gets goes to the virtual processor that used it last, else to one
 /// that was squeezed, else to any other.
 #[test]
-fn a_processor_goes_to_who_used_it_last_then_to_who_was_squeezed_then_to_who_sleeps() {
+fn a_processor_goes_to_its_last_user_then_to_a_squeezed_thread_then_to_a_sleeping_one() {
     use crate::ledger::Ledger;
     use policies::{AppId, Cause, Machine, MachineCpu, Registry};
     const MS: u64 = 1_000_000;
@@ -368,7 +368,7 @@ fn a_processor_goes_to_who_used_it_last_then_to_who_was_squeezed_then_to_who_sle
 }
 
 #[test]
-fn who_is_bound_back_after_the_squeeze_defies_it() {
+fn a_program_that_is_bound_back_after_the_squeeze_defies_it() {
     let mut bench = Bench::new(2);
     let managed = set("0-7");
     bench.shrink(&[0, 1, 2], &[0, 1]);
@@ -426,7 +426,7 @@ fn a_thread_of_another_process_is_never_touched() {
 }
 
 #[test]
-fn who_sleeps_is_not_looked_at() {
+fn a_program_that_sleeps_is_not_looked_at() {
     let mut bench = Bench::new(1);
     bench.park(1);
     bench.shrink(&[0, 1], &[0]);

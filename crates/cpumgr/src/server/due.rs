@@ -24,7 +24,7 @@ impl Pace {
                 Self(Some(haste))
             }
             Err(error) => {
-                tracing::debug!(%error, "the scheduler has turns as everybody");
+                tracing::debug!(%error, "the scheduler has turns as every thread");
                 Self(None)
             }
         }

@@ -216,7 +216,7 @@ fn what_a_user_owes_for_looks_does_not_mute_its_programs() {
 }
 
 #[test]
-fn a_policy_that_panics_changes_nothing_but_who_decides() {
+fn a_policy_that_panics_changes_nothing_but_the_deciding_policy() {
     let processes: std::sync::Arc<Vec<Process>> =
         std::sync::Arc::new((0..4).map(|_| Process::start()).collect());
     // The seam of the model wants its runtime, though no other thread runs here.

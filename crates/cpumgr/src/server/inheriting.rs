@@ -281,7 +281,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn who_was_attached_by_itself_is_so_under_the_next_manager_and_who_was_detached_is_not_again() {
+    fn what_was_attached_by_itself_is_so_under_the_next_manager_and_what_was_detached_is_not_again()
+    {
         let process = Process::start();
         let pid = process.pid();
         let (dir, next_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -88,7 +88,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn threads_that_nobody_touches_cost_the_same_at_every_quantum() {
+    fn threads_that_nothing_touches_cost_the_same_at_every_quantum() {
         let process = Process::start();
         let uid = nix::unistd::geteuid().as_raw();
         let dir = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ pub(super) mod tests {
             );
             assert!(
                 asked >= 5 * threads,
-                "{asked} looks at {threads} threads: who binds itself is not found"
+                "{asked} looks at {threads} threads: a thread that binds itself is not found"
             );
             assert!(passes <= 250, "{passes} passes");
             server.end(&super::super::Ended::Signal);
@@ -118,7 +118,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_owes_waits_with_its_threads_and_has_them_looked_at_when_it_is_paid() {
+    fn a_user_that_owes_waits_with_its_threads_and_has_them_looked_at_when_it_is_paid() {
         let process = Process::start();
         let uid = nix::unistd::geteuid().as_raw();
         let dir = tempfile::tempdir().unwrap();

@@ -244,7 +244,7 @@ fn check(server: &Server, world: &World, now: u64) {
         // A grace of nothing that began in this pass ends in the next one.
         assert!(
             program.reclaim.deadline().is_none_or(|end| end >= now),
-            "a grace is over, and nobody was squeezed"
+            "a grace is over, and no thread was squeezed"
         );
         let Some(view) = lock(&world.views).get(serial).cloned() else { continue };
         let (grant, cpus) = view.down().grant.read_with_cpus();
@@ -289,7 +289,7 @@ fn check(server: &Server, world: &World, now: u64) {
         assert_eq!(
             held.len(),
             PROCESSORS as usize,
-            "somebody waits beside an idle processor under {}: {:#?}",
+            "a program waits beside an idle processor under {}: {:#?}",
             server.ledger.policy(),
             books()
         );
@@ -350,7 +350,7 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
             "a request of program {serial} was never heard"
         );
     }
-    assert!(server.queue.is_empty(), "somebody waits for a place for ever");
+    assert!(server.queue.is_empty(), "a program waits for a place for ever");
     *lock(&world.over) = true;
     server.end(&Ended::Signal);
     world.passes.add();
@@ -468,7 +468,7 @@ fn a_bell_that_is_cleared_after_the_look_is_found() {
 }
 
 #[test]
-fn processors_of_a_dead_program_that_nobody_gives_out_are_found() {
+fn processors_of_a_dead_program_that_are_not_given_out_are_found() {
     let said = verdict(Fault::LateDecision);
     assert!(said.contains("idle processor"), "{said}");
 }

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_come_back_yet_keeps_its_place_when_the_next_manager_is_killed_too() {
+    fn a_program_that_has_not_come_back_yet_keeps_its_place_when_the_next_manager_is_killed_too() {
         let dir = tempfile::tempdir().unwrap();
         let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
         let own = platform::process::current_pid();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_admitted_counts_as_who_is_announced() {
+    fn an_admitted_program_counts_as_an_announced_one() {
         let dir = tempfile::tempdir().unwrap();
         let owner = nix::unistd::geteuid().as_raw();
         let (stranger, other) = (owner + 1, owner + 2);

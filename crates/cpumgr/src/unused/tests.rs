@@ -90,21 +90,21 @@ impl World {
 }
 
 #[test]
-fn who_uses_nothing_sleeps_while_somebody_is_hungry() {
+fn a_program_that_uses_nothing_sleeps_while_another_is_hungry() {
     let mut world = World::of(&[(1, 0.0), (1, 1.0)]);
     world.looks(800 * MS);
     assert_eq!((world.curbed_to(1), world.curbed_to(2)), (Some(0), None));
 }
 
 #[test]
-fn who_uses_nothing_loses_nothing_while_nobody_is_hungry() {
+fn a_program_that_uses_nothing_loses_nothing_while_no_other_is_hungry() {
     let mut world = World::of(&[(4, 0.0), (4, 0.0), (4, 2.9)]);
     world.looks(5_000 * MS);
     assert!((1..=3).all(|id| world.curbed_to(id).is_none()));
 }
 
 #[test]
-fn who_uses_a_part_is_curbed_to_that_and_one_more() {
+fn a_program_that_uses_a_part_is_curbed_to_that_and_one_more() {
     for (works, curb) in
         [(0.5, Some(2)), (1.0, Some(2)), (3.2, Some(5)), (5.9, Some(7)), (6.5, None), (8.0, None)]
     {
@@ -115,7 +115,7 @@ fn who_uses_a_part_is_curbed_to_that_and_one_more() {
 }
 
 #[test]
-fn who_works_in_one_of_three_windows_is_not_curbed_below_that() {
+fn a_program_that_works_in_one_of_three_windows_is_not_curbed_below_that() {
     let mut world = World::of(&[(4, 0.0), (4, 4.0)]);
     for look in 0..60 {
         world.works(1, if look % 3 == 0 { 3.4 } else { 0.0 });
@@ -125,7 +125,7 @@ fn who_works_in_one_of_three_windows_is_not_curbed_below_that() {
 }
 
 #[test]
-fn who_is_kept_from_running_uses_what_it_has() {
+fn a_program_that_is_kept_from_running_uses_what_it_has() {
     let mut world = World::of(&[(2, 2.0), (2, 2.0)]);
     world.programs.get_mut(&1).unwrap().waits = 0.99;
     world.looks(3_000 * MS);
@@ -133,7 +133,7 @@ fn who_is_kept_from_running_uses_what_it_has() {
 }
 
 #[test]
-fn who_works_again_has_its_request_back_within_two_windows() {
+fn a_program_that_works_again_has_its_request_back_within_two_windows() {
     for (before, after) in [(0.0, 0.1), (0.0, 4.0), (1.0, 4.0)] {
         let mut world = World::of(&[(4, before), (4, 4.0)]);
         world.looks(2_000 * MS);
@@ -162,7 +162,7 @@ fn sleepers_that_wake_at_once_and_crowd_a_processor_come_back() {
 }
 
 #[test]
-fn who_asks_and_works_is_not_curbed_again() {
+fn a_program_that_asks_and_works_is_not_curbed_again() {
     let mut world = World::of(&[(4, 0.0), (4, 4.0)]);
     world.looks(2_000 * MS);
     world.asks(1);
@@ -172,7 +172,7 @@ fn who_asks_and_works_is_not_curbed_again() {
 }
 
 #[test]
-fn who_asks_and_does_nothing_is_curbed_soon_and_in_the_end_not_heard() {
+fn a_program_that_asks_and_does_nothing_is_curbed_soon_and_in_the_end_not_heard() {
     let mut world = World::of(&[(4, 0.0), (4, 4.0)]);
     world.looks(2_000 * MS);
     let mut curbed = 0;
@@ -190,7 +190,7 @@ fn who_asks_and_does_nothing_is_curbed_soon_and_in_the_end_not_heard() {
 }
 
 #[test]
-fn curbs_end_with_those_for_whom_they_are() {
+fn curbs_end_with_the_programs_that_they_serve() {
     let mut world = World::of(&[(4, 0.0), (4, 4.0)]);
     world.looks(2_000 * MS);
     // A pause in which no program is hungry changes nothing.
@@ -210,7 +210,7 @@ fn curbs_end_with_those_for_whom_they_are() {
 }
 
 #[test]
-fn where_everybody_works_a_look_is_seldom_and_costs_little() {
+fn where_all_programs_work_a_look_is_seldom_and_costs_little() {
     let mut world = World::of(&[(2, 2.0), (2, 1.5)]);
     world.looks(1_000 * MS);
     let before = world.now;
@@ -261,7 +261,7 @@ proptest! {
 
     /// A program that uses all that it has is never curbed, whatever the others do.
     #[test]
-    fn who_works_is_left_alone(
+    fn a_program_that_works_is_left_alone(
         works in 1..9_u32,
         others in prop::collection::vec((1..9_u32, prop::collection::vec(0.0..9.0_f64, 1..5)), 1..5),
     ) {

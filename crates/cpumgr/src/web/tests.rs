@@ -17,7 +17,7 @@ fn ask(web: &Web, request: &str) -> String {
 }
 
 #[test]
-fn the_page_is_one_file_that_asks_nobody_else() {
+fn the_page_is_one_file_that_asks_no_other_server() {
     let (_dir, web) = web();
     let answer = ask(&web, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with(PAGE), "{answer}");
@@ -84,7 +84,7 @@ fn those_that_say_nothing_are_let_go_and_others_are_served_meanwhile() {
         if !answer.is_empty() {
             break answer;
         }
-        assert!(begin.elapsed() < 20 * PATIENCE, "nobody is served any more");
+        assert!(begin.elapsed() < 20 * PATIENCE, "no client is served any more");
     };
     assert!(served.starts_with(b"HTTP/1.1 200 "));
 }

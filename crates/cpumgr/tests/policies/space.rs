@@ -15,7 +15,7 @@ fn numbers(moment: &Moment, programs: &[Program]) -> Vec<usize> {
 }
 
 #[test]
-fn equip_gives_equal_shares_and_nobody_what_one_does_not_take() {
+fn equip_gives_equal_shares_and_to_none_what_one_does_not_take() {
     let Some(stage) = stage(&["equip"], "20ms") else { return };
     let p = stage.processors();
     // Both want all: P / 2 each.
@@ -120,7 +120,7 @@ fn batch_runs_one_after_the_other() {
 }
 
 #[test]
-fn batch_with_backfill_starts_who_fits() {
+fn batch_with_backfill_starts_what_fits() {
     let Some(stage) = stage(&["batch"], "20ms") else { return };
     let p = stage.processors();
     // The first leaves room for the third, not for the second: 2: (1, 2, -); 8: (4, 8, 3).
@@ -131,7 +131,7 @@ fn batch_with_backfill_starts_who_fits() {
         return;
     }
     let programs = stage.programs(&[first, p, third]);
-    stage.until("the third waits behind the second", |now| {
+    stage.until("the third waits after the second", |now| {
         now.parts.len() == 3 && numbers(now, &programs) == [first as usize, 0, 0]
     });
     stage.policy(&["backfill=true"]);

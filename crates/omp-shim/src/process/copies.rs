@@ -185,7 +185,7 @@ pub(crate) enum Host {
     /// That of an older copy.
     Older(&'static Older),
     /// None: the older copy cannot be called.
-    Nobody,
+    Absent,
 }
 
 /// An older copy.
@@ -196,7 +196,7 @@ impl std::fmt::Debug for Host {
         formatter.write_str(match self {
             Self::Own => "Own",
             Self::Older(_) => "Older",
-            Self::Nobody => "Nobody",
+            Self::Absent => "Absent",
         })
     }
 }
@@ -230,7 +230,7 @@ impl Host {
                 "another version of this library is in the process already (its engine's table has version {version}, \
                  this one {VERSION}): regions of this one run on the calling thread; load the same file everywhere"
             ));
-            return Self::Nobody;
+            return Self::Absent;
         }
         // SAFETY: - the same version: the same layout; the module stays (module head).
         Self::Older(unsafe { &*table })
@@ -239,7 +239,7 @@ impl Host {
     /// Processors of the mask that the program was started with.
     pub(crate) fn processors(self) -> usize {
         match self {
-            Self::Own | Self::Nobody => engine::processors(),
+            Self::Own | Self::Absent => engine::processors(),
             Self::Older(older) => (older.0.processors)(),
         }
     }
@@ -249,7 +249,7 @@ impl Host {
         match self {
             Self::Own => engine::is_managed(),
             Self::Older(older) => (older.0.is_managed)(),
-            Self::Nobody => false,
+            Self::Absent => false,
         }
     }
 
@@ -260,7 +260,7 @@ impl Host {
         match self {
             Self::Own => Member::current().size > 1,
             Self::Older(older) => (older.0.is_in_team)(),
-            Self::Nobody => false,
+            Self::Absent => false,
         }
     }
 
@@ -269,7 +269,7 @@ impl Host {
         match self {
             Self::Own => engine::largest_team(),
             Self::Older(older) => (older.0.largest_team)(),
-            Self::Nobody => 1,
+            Self::Absent => 1,
         }
     }
 
@@ -302,7 +302,7 @@ impl Host {
         match self {
             Self::Own => engine::grant_for(wanted),
             Self::Older(older) => (older.0.grant_for)(wanted),
-            Self::Nobody => 1,
+            Self::Absent => 1,
         }
     }
 
@@ -310,7 +310,7 @@ impl Host {
     pub(crate) fn limit(self) -> usize {
         match self {
             Self::Own => engine::team_limit(),
-            Self::Older(_) | Self::Nobody => 1,
+            Self::Older(_) | Self::Absent => 1,
         }
     }
 
@@ -332,14 +332,14 @@ impl Host {
         match self {
             Self::Own => asat::adjust_threads(most, settings),
             Self::Older(older) => (older.0.adjust_threads)(most),
-            Self::Nobody => 1,
+            Self::Absent => 1,
         }
     }
 
     /// Microseconds that the caller may spin now for another thread of its team.
     pub(crate) fn patience(self) -> u64 {
         match self {
-            Self::Own | Self::Nobody => engine::spin_limit(),
+            Self::Own | Self::Absent => engine::spin_limit(),
             Self::Older(older) => (older.0.patience)(),
         }
     }
@@ -350,7 +350,7 @@ impl Host {
         match self {
             Self::Own => engine::needs_unbound(),
             Self::Older(older) => (older.0.needs_unbound)(),
-            Self::Nobody => false,
+            Self::Absent => false,
         }
     }
 
@@ -360,7 +360,7 @@ impl Host {
         match self {
             Self::Own => engine::before_exec(),
             Self::Older(older) => (older.0.before_exec)(),
-            Self::Nobody => {}
+            Self::Absent => {}
         }
     }
 
@@ -386,7 +386,7 @@ impl Host {
                 let team = unsafe { (older.0.reserve)(size, exact, &raw mut got) };
                 Team::Older { older, team, size: got }
             }
-            Self::Nobody => Team::Alone,
+            Self::Absent => Team::Alone,
         }
     }
 }
@@ -529,7 +529,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_note_is_found_behind_others_and_nothing_is_read_past_the_end() {
+    fn our_note_is_found_after_others_and_nothing_is_read_past_the_end() {
         let name = [u32::from_ne_bytes(*b"NANO"), u32::from_ne_bytes(*b"S\0\0\0")];
         let gnu = [4, 8, 3, u32::from_ne_bytes(*b"GNU\0"), 1, 2];
         let ours = [6, 4, TYPE, name[0], name[1], 99];

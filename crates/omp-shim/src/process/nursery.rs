@@ -199,7 +199,7 @@ mod tests {
             NURSERY.dealloc(second, layout(8, 16));
             let third = NURSERY.alloc_zeroed(layout(8, 8));
             assert_eq!(third, second, "it came back");
-            assert_eq!(third.cast::<u64>().read(), 0, "whoever had it before");
+            assert_eq!(third.cast::<u64>().read(), 0, "whichever had it before");
             first.write(3);
             let moved = NURSERY.realloc(first, layout(10, 1), 20);
             assert_eq!((NURSERY.offset_of(moved), moved.read()), (Some(24), 3));

@@ -31,7 +31,7 @@ fn a_task_at_the_very_start_of_a_part_finds_the_others_at_theirs() {
 }
 
 #[test]
-fn a_threads_errno_is_the_same_behind_every_construct() {
+fn a_threads_errno_is_the_same_after_every_construct() {
     run("errno", &[]);
     run("errno", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
     run("errno", &[("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", "64")]);
@@ -52,7 +52,7 @@ fn two_threads_on_one_processor_wait_for_each_other_in_any_way_and_share_no_stat
 }
 
 #[test]
-fn a_barrier_at_the_end_of_a_region_is_met_by_those_who_wait_elsewhere_and_ends_its_tasks() {
+fn a_barrier_at_the_end_of_a_region_is_met_by_members_that_wait_elsewhere_and_ends_its_tasks() {
     run("tails", &[]);
     run("tails", &[("TAILS_TAKE_TURNS", "1")]);
     run("tails", &[("TAILS_TAKE_TURNS", "1"), ("OMP_CANCELLATION", "true")]);
@@ -76,13 +76,13 @@ fn tasks_run_once_and_in_the_order_of_their_dependences() {
 }
 
 #[test]
-fn who_waits_for_tasks_that_helpers_run_is_told_in_time() {
+fn a_thread_that_waits_for_tasks_that_helpers_run_is_told_in_time() {
     run("helpers", &[]);
     run("helpers", &[("OMP_WAIT_POLICY", "passive")]);
 }
 
 #[test]
-fn who_is_done_comes_back_for_the_first_task_of_a_body_that_had_none() {
+fn a_member_that_is_done_comes_back_for_the_first_task_of_a_body_that_had_none() {
     run("surprises", &[]);
     run("surprises", &[("OMP_WAIT_POLICY", "passive")]);
     run("surprises", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
@@ -105,7 +105,7 @@ fn cancelled_constructs_end_early_and_the_next_ones_are_whole() {
 }
 
 #[test]
-fn who_sleeps_at_a_barrier_is_woken_by_cancel_parallel() {
+fn a_member_that_sleeps_at_a_barrier_is_woken_by_cancel_parallel() {
     let Some(subject) = Subject::new("cancelled_asleep", &[]) else { return };
     // An active thread would not sleep.
     for policy in [None, Some("passive")] {

@@ -24,7 +24,7 @@ fn a_library_with_openmp_can_be_loaded_late_and_unloaded() {
 }
 
 #[test]
-fn a_program_whose_library_alone_has_openmp_runs_behind_the_c_library() {
+fn a_program_whose_library_alone_has_openmp_runs_after_the_c_library() {
     let Some(shim) = shim() else { return };
     let plugin = plugin(&[]);
     let program = compile("by_library", &["-fno-openmp", plugin.to_str().unwrap(), "-ldl"]);

@@ -5,7 +5,7 @@ use crate::{Subject, run};
 use std::path::Path;
 
 #[test]
-fn a_master_that_is_cancelled_leaves_no_region_amid_what_it_does() {
+fn a_master_that_is_cancelled_leaves_no_region_half_done() {
     run("cancelled", &[]);
     run("cancelled", &[("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", "3")]);
 }
@@ -26,7 +26,7 @@ fn programs_that_a_region_starts_have_the_original_mask_and_the_region_goes_on()
 }
 
 #[test]
-fn many_threads_that_come_and_go_leave_no_memory_and_no_threads_behind() {
+fn many_threads_that_come_and_go_leave_no_memory_and_no_threads() {
     run("many", &[]);
 }
 
@@ -52,7 +52,7 @@ fn a_program_ends_well_while_threads_wait() {
 /// What `cpumgr run --preload` makes of a shell script: each of its commands loads the library,
 /// needed or not.
 #[test]
-fn who_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
+fn a_program_that_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
     let Some(shim) = shim() else { return };
     // Of the last command: its threads, its descriptors, where it may run, and what it is blocked
     // from.

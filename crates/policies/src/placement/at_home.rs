@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn who_grows_back_to_where_it_was_is_at_home_and_who_finds_another_there_is_not() {
+    fn growing_back_to_the_old_place_is_at_home_and_finding_another_there_is_not() {
         let machine = machine(0..4);
         let mut placement = Placement::new();
         let numbers = |first, second| decision(&[Some((false, first)), Some((false, second))]);
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn at_home_is_where_the_steps_find_everybody(
+        fn at_home_is_where_the_steps_find_each_program(
             steps in prop::collection::vec(
                 (
                     prop::collection::vec(prop::option::weighted(0.9, (prop::bool::weighted(0.1), 0_u32..5)), 3),

@@ -75,7 +75,7 @@ pub enum SimError {
         at: Nanos,
     },
     /// No program makes progress.
-    #[error("policy {policy} lets {program} and everybody else wait for ever at {at} ns")]
+    #[error("policy {policy} lets {program} and all others wait for ever at {at} ns")]
     Stuck {
         /// The policy.
         policy: String,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_nobody_waits() {
+    fn alone_no_program_waits() {
         let native = Native::default();
         assert_eq!(native.region(team(8, false), 1e6, 1.0), 1e6);
         assert_eq!(native.region(team(8, false), 1e6, 0.3), 1e6);

@@ -283,7 +283,7 @@ impl Workload {
 
     fn check_jobs(&self) -> Result<(), Fault> {
         if self.jobs.is_empty() {
-            return Err(Fault::at("jobs", "nobody runs; there is one job or more"));
+            return Err(Fault::at("jobs", "no program runs; there is one job or more"));
         }
         let (mut executions, mut phases) = (0_u64, 0_u64);
         for (i, job) in self.jobs.iter().enumerate() {

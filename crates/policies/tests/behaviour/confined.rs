@@ -40,7 +40,7 @@ fn arrive(
 }
 
 #[test]
-fn who_may_run_elsewhere_makes_room_and_moves_no_more_than_that() {
+fn a_program_that_may_run_elsewhere_makes_room_and_moves_no_more_than_that() {
     let machine = machine(1, 1, 4, 1);
     let mut placement = Placement::new();
     assert_eq!(arrive(&mut placement, &machine, &[(1, Some(3))]), [vec![0, 1, 2]]);
@@ -57,7 +57,7 @@ fn who_may_run_elsewhere_makes_room_and_moves_no_more_than_that() {
 }
 
 #[test]
-fn a_chain_of_moves_gives_everybody_what_is_possible() {
+fn a_chain_of_moves_gives_each_program_what_is_possible() {
     let machine = machine(1, 1, 3, 1);
     let mut placement = Placement::new();
     placement.confine(AppId(1), &[0, 1]);
@@ -84,7 +84,7 @@ fn a_set_that_is_too_small_for_all_is_shared_out_evenly() {
 }
 
 #[test]
-fn who_finds_nothing_in_its_set_is_a_guest_where_fewest_are() {
+fn a_program_that_finds_nothing_in_its_set_is_a_guest_where_fewest_are() {
     let machine = machine(1, 1, 4, 1);
     let mut placement = Placement::new();
     for app in [1, 2, 3] {
@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn nobody_is_outside_its_set_or_without_a_processor_and_nothing_is_idle_that_somebody_lacks(
+    fn none_is_outside_its_set_or_without_a_processor_and_nothing_idle_is_lacked_elsewhere(
         (nodes, caches, cores, threads) in (1..3_u32, 1..3_u32, 1..4_u32, 1..3_u32),
         sets in any_sets(),
         steps in prop::collection::vec(any_step(), 1..12),

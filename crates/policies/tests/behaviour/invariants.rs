@@ -164,7 +164,7 @@ fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(),
     let by_weight = matches!(name, "dss" | "dss-ts" | "fair");
     let alike = snapshot.apps.iter().all(|app| app.weight == snapshot.apps[0].weight);
     if !snapshot.is_crowded() && !takes_turns(name) && name != "batch" && (alike || !by_weight) {
-        prop_assert_eq!(sharing, 0, "nobody shares when there is a processor for everybody");
+        prop_assert_eq!(sharing, 0, "none shares when there is a processor for each");
     }
     // Rule 4: which applications may take what is released.
     let listed: BTreeSet<AppId> = decision.work_list.iter().copied().collect();
@@ -224,7 +224,7 @@ fn release_obeys(
         prop_assert!(waited || allocation.processors <= before);
         prop_assert!(
             allocation.processors >= before.min(app.wants()),
-            "a release takes from nobody"
+            "a release takes from no program"
         );
         let had_none = decision.of(app.id).is_none_or(|a| a.processors == 0 || a.shared);
         if policy.name() == "batch" && had_none && allocation.processors > 0 && !allocation.shared {
@@ -404,7 +404,7 @@ proptest! {
 
     /// T2: newcomers at every quantum make no application wait longer.
     #[test]
-    fn dss_ts_lets_nobody_starve_behind_newcomers(processors in 1..6_u32, more in 1..20_u32) {
+    fn dss_ts_lets_no_program_starve_beside_newcomers(processors in 1..6_u32, more in 1..20_u32) {
         let mut world = World { apps: Vec::new(), processors, masters: false, arrivals: 0, now: 0 };
         let mut policy = create("dss-ts");
         let newcomer = Event::Arrive(AppView::new(AppId(0), 2));

@@ -200,7 +200,7 @@ fn a_newcomer_on_a_full_machine_has_one_processor_of_the_largest() {
     assert_eq!(
         run.decision.work_list,
         [AppId(2), AppId(3)],
-        "who is below its base may take what is released"
+        "a program below its base may take what is released"
     );
     // The first leaves: the second has its own back, and the newcomer its base, 4 in all.
     run.apps.remove(0);
@@ -208,7 +208,7 @@ fn a_newcomer_on_a_full_machine_has_one_processor_of_the_largest() {
 }
 
 #[test]
-fn idle_processors_that_nobody_can_use_admit_another_application() {
+fn idle_processors_that_no_program_can_use_admit_another_application() {
     let parameters = PdpaParameters { level: 2, max_wait: 1_000, ..PdpaParameters::default() };
     let mut run = Run::new(&[8, 8], 16);
     run.policy = Pdpa::with(parameters).expect("they are in range");
@@ -361,7 +361,7 @@ fn a_level_that_is_lowered_holds_from_then_on() {
 }
 
 #[test]
-fn who_does_not_report_keeps_nobody_from_idle_processors_for_long() {
+fn a_program_that_does_not_report_keeps_none_from_idle_processors_for_long() {
     const SECOND: Nanos = 1_000_000_000;
     let parameters = PdpaParameters { level: 2, ..PdpaParameters::default() };
     let mut run = Run::new(&[4, 16], 32);
@@ -438,7 +438,7 @@ proptest! {
             let most = level.max(max_level) as usize;
             let late = |waiting: &Waiting| now - waiting.since >= max_wait;
             prop_assert!(queue[..admitted].iter().enumerate().all(|(i, it)| running + i < most || late(it)), "{answer:?}");
-            prop_assert!(!queue[admitted..].iter().any(late), "{answer:?} leaves somebody waiting for too long");
+            prop_assert!(!queue[admitted..].iter().any(late), "{answer:?} leaves a program waiting for too long");
             prop_assert!(answer.level.is_some_and(|now| (level..=level.max(max_level)).contains(&now)), "{answer:?}");
             let asked_again = answer.next.is_some_and(|next| now < next && next <= queue[admitted].since + max_wait);
             prop_assert!(if admitted == queue.len() { answer.next.is_none() } else { asked_again }, "{answer:?}");

@@ -141,7 +141,7 @@ fn gangs_that_alternate_find_their_own_processors_again() {
 }
 
 #[test]
-fn a_processor_that_goes_offline_is_replaced_and_nobody_else_moves() {
+fn a_processor_that_goes_offline_is_replaced_and_no_other_program_moves() {
     let all = machine(1, 2, 4, 1);
     let mut placement = Placement::new();
     assert_eq!(place(&mut placement, &all, &[3, 3]), [vec![0, 1, 2], vec![4, 5, 6]]);
@@ -232,7 +232,7 @@ fn masters_outside_a_gang_share_what_the_gang_leaves() {
 }
 
 #[test]
-fn who_left_is_forgotten() {
+fn a_program_that_left_is_forgotten() {
     let machine = machine(1, 2, 2, 1);
     let mut placement = Placement::new();
     assert_eq!(place(&mut placement, &machine, &[2, 2]), [vec![0, 1], vec![2, 3]]);
@@ -330,7 +330,7 @@ fn a_machine_of_1024_processors_with_holes_is_filled_without_splitting_caches() 
         .place(&machine, &policy.decide(&snapshot(&apps, processors, Cause::Arrival, true)));
     let distinct: BTreeSet<u32> =
         placed.iter().flat_map(|(_, cpus)| cpus.iter().copied()).collect();
-    assert_eq!(distinct.len(), 960, "everybody has 15 of its own");
+    assert_eq!(distinct.len(), 960, "each has 15 of its own");
     let node = |id: u32| machine.cpus.iter().find(|cpu| cpu.id == id).expect("it is there").node;
     let torn =
         placed.iter().filter(|(_, cpus)| cpus.iter().any(|&id| node(id) != node(cpus[0]))).count();
@@ -410,7 +410,7 @@ proptest! {
                     continue;
                 }
                 prop_assert_eq!(cpus.len(), allocation.processors as usize);
-                prop_assert!(cpus.iter().all(|&id| own.insert(id)), "somebody else has one of {cpus:?}");
+                prop_assert!(cpus.iter().all(|&id| own.insert(id)), "another has one of {cpus:?}");
                 if let Some(held) = before.get(app) {
                     let online_held = held.iter().filter(|id| ids.contains(id)).count();
                     let kept = held.iter().filter(|id| cpus.contains(id)).count();
@@ -422,7 +422,7 @@ proptest! {
                 }
                 now.insert(*app, cpus.clone());
             }
-            prop_assert!(loads.keys().all(|id| !own.contains(id)), "a shared processor belongs to somebody");
+            prop_assert!(loads.keys().all(|id| !own.contains(id)), "a shared processor belongs to a program");
             let masters = decision.allocations.iter().filter(|a| a.shared).count();
             prop_assert_eq!(loads.len(), masters.min(ids.len() - own.len()));
             if let (Some(least), Some(most)) = (loads.values().min(), loads.values().max()) {

@@ -246,7 +246,7 @@ fn pdpa_finds_how_many_processors_pay() {
 }
 
 #[test]
-fn pdpa_admits_another_program_to_processors_that_nobody_can_use() {
+fn pdpa_admits_another_program_to_processors_that_no_program_can_use() {
     // Level 1 on 16. Each of the three scales to 4 and no further (4 reported as 4, then 4 on 6:
     // back to 4, stable), so that 12 idle, and the next is admitted although the level is 1; and
     // the third after it. Without that they would run one after the other, 2 s each.
@@ -313,9 +313,9 @@ fn a_policy_that_starves_or_breaks_a_rule_is_named() {
         "{error}"
     );
     work.manager.master_always = false;
-    let error = simulate(&work, &registry, &Options::policy("miser")).expect_err("nobody runs");
+    let error = simulate(&work, &registry, &Options::policy("miser")).expect_err("no program runs");
     assert!(
-        error.to_string().contains("policy miser lets a and everybody else wait for ever"),
+        error.to_string().contains("policy miser lets a and all others wait for ever"),
         "{error}"
     );
     let few = Options { most_events: 1, ..Options::policy("equip") };

@@ -171,7 +171,7 @@ fn a_team_that_cannot_shrink_is_passed_over_while_others_can_use_what_is_left() 
 }
 
 #[test]
-fn who_ends_first_by_experience_comes_first() {
+fn a_program_that_ends_first_by_experience_comes_first() {
     let mut run = Run::new(&[8, 8], 8, false);
     // Five programs ended after 0.4 s of CPU time.
     for id in 10..15 {

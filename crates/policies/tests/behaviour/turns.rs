@@ -159,7 +159,7 @@ fn gang_puts_whole_requests_into_rows() {
 }
 
 #[test]
-fn gang_lets_nobody_be_passed_over_for_ever_by_requests_that_change() {
+fn gang_lets_no_program_be_passed_over_for_ever_by_requests_that_change() {
     // P = 8. The third always asks for all. At each quantum the first two of the others, in the
     // order in which they ran, ask for 5 and the last two for 3: pairs of 5 and 3 fill every row
     // that is packed, two of them at each time.
@@ -183,7 +183,7 @@ fn gang_lets_nobody_be_passed_over_for_ever_by_requests_that_change() {
 }
 
 #[test]
-fn rr_gives_the_machine_to_one_after_the_other_and_nobody_waits_for_more() {
+fn rr_gives_the_machine_to_one_after_the_other_and_none_waits_for_more() {
     let apps = requests(&[2, 9, 3]);
     let mut policy = create("rr");
     let expected = [[2, 0, 0], [0, 4, 0], [0, 0, 3], [2, 0, 0]].map(|row| row.to_vec());
@@ -218,7 +218,7 @@ fn batch_starts_whole_requests_in_order_and_with_backfill_also_others() {
 }
 
 #[test]
-fn batch_takes_nothing_from_who_runs() {
+fn batch_takes_nothing_from_running_programs() {
     let mut apps = requests(&[4, 4]);
     let mut policy = create("batch");
     assert_eq!(numbers(&policy.decide(&snapshot(&apps, 8, Cause::Arrival, false))), [4, 4]);
@@ -242,7 +242,7 @@ fn batch_takes_nothing_from_who_runs() {
 }
 
 #[test]
-fn batch_lets_those_who_wait_keep_their_masters() {
+fn batch_lets_those_that_wait_keep_their_masters() {
     // 8 processors, both run. A third comes: one processor is kept for its master, from the one
     // that started last.
     let mut apps = requests(&[4, 4]);
@@ -258,7 +258,7 @@ fn batch_lets_those_who_wait_keep_their_masters() {
 }
 
 #[test]
-fn none_gives_everybody_everything_and_binds_nothing() {
+fn none_gives_every_program_everything_and_binds_nothing() {
     let decision = decide("none", &requests(&[8, 100, 1]), 4, true);
     assert_eq!(
         (numbers(&decision), decision.unbound, decision.work_list),
@@ -292,7 +292,7 @@ proptest! {
     /// applications when it came or had its last turn, while newcomers arrive and requests change
     /// at every quantum and between them.
     #[test]
-    fn nobody_starves_in_a_policy_with_turns(
+    fn no_program_starves_in_a_policy_with_turns(
         (sizes, processors) in crowd(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 0..200),
         masters in any::<bool>(),

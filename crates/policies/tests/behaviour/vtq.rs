@@ -55,7 +55,7 @@ impl Run {
 
     /// Time passes up to the next timer.
     fn step(&mut self) {
-        let next = self.decision.next.expect("somebody waits, so that turns end");
+        let next = self.decision.next.expect("a program waits, so that turns end");
         self.pass(next - self.now);
         self.decide(Cause::Timer);
     }
@@ -144,7 +144,7 @@ fn an_application_on_more_processors_has_a_shorter_turn() {
 }
 
 #[test]
-fn who_leaves_a_gang_makes_room_for_the_repository_until_the_gang_ends() {
+fn a_program_that_leaves_a_gang_makes_room_for_the_repository_until_the_gang_ends() {
     let mut run = Run::new(requests(&[4, 4, 4]), 4, false);
     // Load at most 6: {1}; a cycle's worth is 4 / 1.5, rounded up for three of them: 12 / 1.5 = 8,
     // 266.7 ms: 66.7 on 4.
@@ -175,7 +175,7 @@ fn longest_wait(apps: &[AppView]) -> Nanos {
 }
 
 #[test]
-fn a_count_that_jumps_keeps_nobody_waiting_beyond_the_bound() {
+fn a_count_that_jumps_keeps_none_waiting_beyond_the_bound() {
     let mut run = Run::new(requests(&[4, 4, 4]), 4, false);
     run.step();
     // What the operating system counts for the first one leaps by 100 seconds.
@@ -218,7 +218,7 @@ fn most_lag(sizes: &[u32], processors: u32, masters: bool, steps: usize) -> f64 
 }
 
 #[test]
-fn long_gangs_of_small_requests_put_nobody_ahead_by_more_than_a_quantum() {
+fn long_gangs_of_small_requests_put_no_program_ahead_by_more_than_a_quantum() {
     // A request of 1 makes its gang last for 500 ms. Were all the other processors one
     // application's for that long, others would lag by 2.4 quanta of the machine in the end; the
     // share of each is just below one processor.
@@ -252,7 +252,7 @@ proptest! {
     /// Requests that change at random: each application has processors of its own again within the
     /// bound.
     #[test]
-    fn nobody_starves_when_requests_change(
+    fn no_program_starves_when_requests_change(
         sizes in prop::collection::vec(1..40_u32, 2..14),
         processors in 2..24_u32,
         masters in any::<bool>(),
@@ -288,7 +288,7 @@ proptest! {
 
     /// Any requests: no application lacks more than a quantum of the machine.
     #[test]
-    fn nobody_lags_by_more_than_one_quantum_of_the_machine(
+    fn no_program_lags_by_more_than_one_quantum_of_the_machine(
         sizes in prop::collection::vec(1..40_u32, 2..24),
         processors in 2..64_u32,
         masters in any::<bool>(),

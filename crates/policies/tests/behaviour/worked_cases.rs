@@ -61,7 +61,7 @@ fn dss_gives_what_is_asked_for_when_it_fits() {
 }
 
 #[test]
-fn dss_gives_everybody_one_before_anybody_gets_two() {
+fn dss_gives_each_program_one_before_any_gets_two() {
     // Sum 103 > 4; each 1; nothing remains.
     let decision = decide("dss", &requests(&[100, 1, 1, 1]), 4, true);
     assert_eq!(numbers(&decision), [1, 1, 1, 1]);
@@ -147,7 +147,7 @@ fn dss_with_more_applications_than_processors_shares_or_lets_the_last_wait() {
 }
 
 #[test]
-fn dss_ts_is_dss_while_everybody_can_have_a_processor() {
+fn dss_ts_is_dss_while_every_program_can_have_a_processor() {
     let apps = weighted(&[(10.0, 4), (1.0, 60)]);
     assert_eq!(decide("dss-ts", &apps, 32, true), decide("dss", &apps, 32, true));
     assert_eq!(decide("dss-ts", &apps, 2, false), decide("dss", &apps, 2, false));

@@ -129,7 +129,7 @@ fn a_short_quantum_has_a_short_hold() {
 }
 
 #[test]
-fn a_program_of_another_manager_keeps_what_it_held_if_nobody_has_it() {
+fn a_program_of_another_manager_keeps_what_it_held_if_no_program_has_it() {
     let mut ledger = ledger(6, "equip");
     ledger.arrive(AppId(1), 2, 2);
     ledger.held_before(AppId(1), &[5, 3, 99, 5]);
@@ -138,7 +138,7 @@ fn a_program_of_another_manager_keeps_what_it_held_if_nobody_has_it() {
     ledger.arrive(AppId(2), 2, 2);
     ledger.held_before(AppId(2), &[3, 0]);
     ledger.decide(50 * MS, Cause::Arrival);
-    assert_eq!(ledger.holding(AppId(1)).unwrap().cpus, [5, 3], "who says so first has it");
+    assert_eq!(ledger.holding(AppId(1)).unwrap().cpus, [5, 3], "the one that says so first has it");
     assert!(cpus(&ledger, 2).contains(&0));
 }
 

@@ -3,20 +3,20 @@
 use super::*;
 
 #[test]
-fn a_processor_that_is_passed_goes_to_the_first_who_waits_besides_the_giver() {
+fn a_processor_that_is_passed_goes_to_the_first_that_waits_besides_the_giver() {
     let mut ledger = ledger(4, "dss-ts");
     ledger.arrive(AppId(1), 4, 4);
     ledger.arrive(AppId(2), 4, 4);
     ledger.decide(0, Cause::Arrival);
     ledger.decide(50 * MS, Cause::Quantum);
     let (given, kept) = (cpus(&ledger, 1)[0], cpus(&ledger, 1)[1]);
-    assert!(ledger.pass(AppId(1), given, 51 * MS).is_none(), "nobody passes to himself");
-    assert!(ledger.pass(AppId(7), given, 51 * MS).is_none(), "nobody of that name waits");
-    assert!(ledger.pass(AppId(2), 9, 51 * MS).is_none(), "nobody has that processor");
+    assert!(ledger.pass(AppId(1), given, 51 * MS).is_none(), "no program passes to itself");
+    assert!(ledger.pass(AppId(7), given, 51 * MS).is_none(), "no program of that number waits");
+    assert!(ledger.pass(AppId(2), 9, 51 * MS).is_none(), "no program has that processor");
     assert!(ledger.pass(AppId(2), given, 51 * MS).is_some_and(|changes| changes.len() == 2));
     assert_eq!(cpus(&ledger, 1), [kept]);
     assert!(cpus(&ledger, 2).contains(&given) && cpus(&ledger, 2).len() == 3);
-    assert!(ledger.pass(AppId(2), kept, 52 * MS).is_none(), "the last one is nobody's to give");
+    assert!(ledger.pass(AppId(2), kept, 52 * MS).is_none(), "the last one is not to be given");
     // As after a release: it wants all again when it says so.
     assert!(ledger.resume(AppId(1)));
     ledger.decide(80 * MS, Cause::Request);
@@ -35,7 +35,7 @@ fn a_program_that_asks_for_less_gives_back_at_once() {
 }
 
 #[test]
-fn a_program_in_a_serial_phase_keeps_what_nobody_else_gets() {
+fn a_program_in_a_serial_phase_keeps_what_no_other_gets() {
     let mut ledger = ledger(4, "equip");
     ledger.arrive(AppId(1), 4, 4);
     ledger.decide(0, Cause::Arrival);
@@ -63,7 +63,7 @@ fn a_program_in_a_serial_phase_keeps_what_nobody_else_gets() {
 }
 
 #[test]
-fn what_is_given_back_goes_to_who_waits_and_only_that() {
+fn what_is_given_back_goes_to_a_waiting_program_and_only_that() {
     let mut ledger = ledger(6, "dss");
     for app in [1, 2] {
         ledger.arrive(AppId(app), 6, 6);

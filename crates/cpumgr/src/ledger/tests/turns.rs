@@ -46,7 +46,7 @@ fn three_programs_on_two_processors_get_the_same_over_three_quanta() {
         let deadline = ledger.next_deadline().unwrap();
         assert_eq!(deadline, now + 100 * MS, "a turn each quantum");
         now = deadline;
-        assert!(!ledger.tick(now).is_empty(), "the turn moves somebody");
+        assert!(!ledger.tick(now).is_empty(), "the turn moves a program");
     }
     ledger.account(now);
     let times: Vec<Nanos> = ledger.entries.iter().map(|entry| entry.cpu_time).collect();
