@@ -33,7 +33,10 @@ pub(crate) fn int(count: impl TryInto<i32>) -> i32 {
 
 /// `omp_set_num_threads`.
 pub(crate) fn set_num_threads(frame: &Frame, threads: i32) {
-    frame.change_icvs(|icvs| icvs.num_threads = u32::try_from(threads).unwrap_or(1).max(1));
+    frame.change_icvs(|icvs| {
+        icvs.num_threads = u32::try_from(threads).unwrap_or(1).max(1);
+        icvs.dynamic = icvs.dynamic.after_a_number();
+    });
 }
 
 /// Threads that a region without num_threads would get, were it not for grants (D4); the thread's

@@ -216,7 +216,7 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
         return (1, Need::Exact);
     }
     let outermost = level == 0;
-    let granted = if outermost || icvs.dynamic {
+    let granted = if outermost || icvs.dynamic.is_on() {
         u32::try_from(settings().host.grant_for(wanted as usize)).unwrap_or(wanted)
     } else {
         wanted
@@ -224,7 +224,7 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
     let shrinks = match asked {
         // Code that has just asked for the number may have divided its work by it: OpenBLAS does,
         // and hangs in a smaller team, whose members wait for each other's parts (D15).
-        0 => icvs.dynamic && !is_promised,
+        0 => icvs.dynamic.is_on() && !is_promised,
         _ => {
             outermost && settings().environment.adapt == Adapt::All && settings().host.is_managed()
         }

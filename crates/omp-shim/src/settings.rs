@@ -11,7 +11,7 @@ mod places;
 
 pub(crate) use choice::{Adapt, Bind, DisplayEnv, Offload, Sizer};
 pub(crate) use environment::ALLOCATORS;
-pub(crate) use icvs::{Icvs, NO_LIMIT, SUPPORTED_LEVELS};
+pub(crate) use icvs::{Dynamic, Icvs, NO_LIMIT, SUPPORTED_LEVELS};
 
 use crate::process::copies::Host;
 use crate::process::message;
@@ -103,11 +103,15 @@ impl Settings {
             max_active_levels: levels,
             default_device: i32::try_from(env.default_device).unwrap_or(i32::MAX),
             allocator: env.allocator,
-            // D4: under a manager teams of default size follow the grant, unless the user said
-            //     otherwise; a program that was told to find out by itself does what it finds.
-            dynamic: env.dynamic.unwrap_or_else(|| {
-                env.follows_itself() || (env.follows_manager() && self.host.is_managed())
-            }),
+            // D4: teams of default size follow the grant, or what the program finds out by itself
+            //     where there is no manager, unless the user said otherwise.
+            dynamic: match env.dynamic {
+                Some(on) => Dynamic::said(on),
+                None if env.follows_manager() && self.host.is_managed() => Dynamic::On,
+                None if !env.follows_itself() => Dynamic::Off,
+                None if env.sizer == Sizer::Asat => Dynamic::On,
+                None => Dynamic::UntilNamed,
+            },
             bind,
         }
     }

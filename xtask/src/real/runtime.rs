@@ -20,8 +20,8 @@ pub(super) enum Runtime {
     One,
     /// Ours without a manager.
     Nanos,
-    /// The same with self-allocating threads.
-    Asat,
+    /// The same; teams of default size keep it, too.
+    Exact,
     /// Ours with one.
     Managed,
 }
@@ -34,7 +34,7 @@ impl Runtime {
         Runtime::Libomp,
         Runtime::One,
         Runtime::Nanos,
-        Runtime::Asat,
+        Runtime::Exact,
         Runtime::Managed,
     ];
 
@@ -45,7 +45,7 @@ impl Runtime {
         Runtime::Passive,
         Runtime::Libomp,
         Runtime::Nanos,
-        Runtime::Asat,
+        Runtime::Exact,
         Runtime::Managed,
     ];
 
@@ -56,7 +56,7 @@ impl Runtime {
             Runtime::Libomp => "libomp",
             Runtime::One => "one",
             Runtime::Nanos => "nanos",
-            Runtime::Asat => "asat",
+            Runtime::Exact => "exact",
             Runtime::Managed => "managed",
         }
     }
@@ -79,7 +79,7 @@ impl Places {
     /// What is loaded before the program's own runtime; `None`: nothing.
     pub(super) fn library(&self, runtime: Runtime) -> Option<&Path> {
         match runtime {
-            Runtime::Nanos | Runtime::Asat | Runtime::Managed => Some(&self.drop_in),
+            Runtime::Nanos | Runtime::Exact | Runtime::Managed => Some(&self.drop_in),
             Runtime::Libomp => self.libomp.as_deref(),
             _ => None,
         }
@@ -117,8 +117,8 @@ impl Places {
         either(runtime == Runtime::Passive, name, "NOT_WAIT_POLICY", value.into());
         let (name, value) = peers::LIBOMP_SETTINGS[0];
         either(runtime == Runtime::Libomp, name, "NOT_HOT_TEAMS_MAX_LEVEL", value.into());
-        // Else the library's default, which this column is to judge.
-        either(runtime == Runtime::Asat, "NANOS_SIZER", "NOT_SIZER", "asat".into());
+        // By default such teams follow what the program finds out by itself.
+        either(runtime == Runtime::Exact, "NANOS_SIZER", "NOT_SIZER", "manager".into());
         let library = self.library(runtime);
         let preloaded = library.unwrap_or(&self.drop_in).as_os_str().to_owned();
         either(library.is_some(), "LD_PRELOAD", "NO_PRELOAD", preloaded);
@@ -161,9 +161,9 @@ mod tests {
         assert_eq!(has(Runtime::Managed, "NANOS_CPUMGR"), Some("/s".into()));
         assert_eq!(has(Runtime::Nanos, "NANOS_CPUMGR"), Some("off".into()));
         assert_eq!(has(Runtime::Nanos, "NANOS_SIZER"), None);
-        assert_eq!(has(Runtime::Asat, "NANOS_CPUMGR"), Some("off".into()));
-        assert_eq!(has(Runtime::Asat, "NANOS_SIZER"), Some("asat".into()));
-        assert_eq!(has(Runtime::Asat, "LD_PRELOAD"), Some("/shim/libgomp.so.1".into()));
+        assert_eq!(has(Runtime::Exact, "NANOS_CPUMGR"), Some("off".into()));
+        assert_eq!(has(Runtime::Exact, "NANOS_SIZER"), Some("manager".into()));
+        assert_eq!(has(Runtime::Exact, "LD_PRELOAD"), Some("/shim/libgomp.so.1".into()));
         assert_eq!(has(Runtime::Nanos, "OPENBLAS_NUM_THREADS"), Some(OsString::new()));
         let length = |turn| of(Runtime::One, turn)[&OsString::from("TURN")].len();
         assert_eq!(length(2) - length(1), 16);

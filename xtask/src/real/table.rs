@@ -21,7 +21,7 @@ pub(super) struct Row {
 pub(super) fn head() -> String {
     let names = Runtime::COLUMNS.map(Runtime::name).join(" | ");
     format!(
-        "| program | setting | {names} | nanos ratio | asat ratio | managed ratio | pair by pair |\n|{}",
+        "| program | setting | {names} | nanos ratio | exact ratio | managed ratio | pair by pair |\n|{}",
         "---|".repeat(Runtime::COLUMNS.len() + 6)
     )
 }
@@ -50,7 +50,7 @@ impl Row {
             let bound = if self.killed.contains(&runtime) { ">" } else { "" };
             cells.push(format!("{bound}{}", shown(self.median(runtime))));
         }
-        for runtime in [Runtime::Nanos, Runtime::Asat, Runtime::Managed] {
+        for runtime in [Runtime::Nanos, Runtime::Exact, Runtime::Managed] {
             let ratio = self.median(runtime).zip(self.median(kind));
             cells.push(shown(ratio.map(|(ours, theirs)| ours / theirs)));
         }
@@ -93,7 +93,7 @@ mod tests {
                 (Runtime::Libgomp, vec![4.0]),
                 (Runtime::One, vec![1.0, 2.0, 3.0]),
                 (Runtime::Nanos, vec![3.0, 3.0, 3.0]),
-                (Runtime::Asat, vec![5.0, 2.5, 2.0]),
+                (Runtime::Exact, vec![5.0, 2.5, 2.0]),
                 (Runtime::Managed, vec![1.0, 1.0, 9.0]),
             ]),
             ..Row::new("fftw", setting)

@@ -67,7 +67,7 @@ pub(crate) struct Options {
     grains: Vec<Grain>,
     /// How the program runs.
     #[arg(long, value_name = "NAME", value_delimiter = ',',
-          default_values = ["single", "fts", "paper", "reset", "asat", "auto", "managed", "libgomp", "dynamic"])]
+          default_values = ["single", "fts", "paper", "reset", "asat", "rules", "managed", "libgomp", "dynamic"])]
     versions: Vec<Version>,
     /// How often each is run.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]

@@ -8,7 +8,7 @@ pub(super) mod places;
 use crate::frame;
 use crate::query;
 use crate::settings::device;
-use crate::settings::{SUPPORTED_LEVELS, settings};
+use crate::settings::{Dynamic, SUPPORTED_LEVELS, settings};
 use crate::tasking;
 use std::ffi::{c_double, c_int, c_uint, c_void};
 
@@ -33,7 +33,7 @@ getters! {
     /// Inside an active region?
     omp_in_parallel -> c_int = |frame| c_int::from(query::in_parallel(frame));
     /// dyn-var.
-    omp_get_dynamic -> c_int = |frame: &frame::Frame| c_int::from(frame.icvs().dynamic);
+    omp_get_dynamic -> c_int = |frame: &frame::Frame| c_int::from(frame.icvs().dynamic.is_on());
     /// Could an inner region be active?
     omp_get_nested -> c_int = |frame| c_int::from(query::nested(frame));
     /// thread-limit-var.
@@ -101,7 +101,7 @@ pub(super) extern "C" fn omp_set_num_threads(threads: c_int) {
 /// Sets dyn-var.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_set_dynamic(on: c_int) {
-    frame::current().change_icvs(|icvs| icvs.dynamic = on != 0);
+    frame::current().change_icvs(|icvs| icvs.dynamic = Dynamic::said(on != 0));
 }
 
 /// Sets the nesting of active regions on or off.

@@ -172,7 +172,7 @@ fn standard_rows() -> Vec<(&'static str, String)> {
         ALLOCATORS.get(icvs.allocator.wrapping_sub(1)).copied().unwrap_or("made by the program");
     vec![
         ("_OPENMP", "201511".to_owned()),
-        ("OMP_DYNAMIC", truth(icvs.dynamic)),
+        ("OMP_DYNAMIC", truth(icvs.dynamic.is_on())),
         ("OMP_NESTED", truth(icvs.max_active_levels > 1)),
         ("OMP_NUM_THREADS", join(threads.iter().map(u32::to_string))),
         ("OMP_SCHEDULE", schedule_text(&icvs.schedule)),

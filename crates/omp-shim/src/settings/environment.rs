@@ -130,11 +130,13 @@ impl Environment {
     }
 
     /// True when the program finds out by itself how many threads it can run, where no manager is
-    /// followed.
+    /// followed. By default it does: it is never slower than with as many threads as processors, and
+    /// faster beside other programs (docs/asat.md). A number of threads that the user names is exact
+    /// unless they say `OMP_DYNAMIC=true` as well.
     pub(crate) fn follows_itself(&self) -> bool {
         self.adapt != Adapt::Off
             && match self.sizer {
-                Sizer::Auto => self.dynamic == Some(true),
+                Sizer::Auto => self.dynamic.unwrap_or(self.num_threads.is_empty()),
                 Sizer::Asat => self.dynamic != Some(false),
                 Sizer::Manager | Sizer::Fixed => false,
             }
@@ -358,22 +360,31 @@ mod tests {
     }
 
     #[test]
-    fn what_teams_follow_is_said_by_three_variables() {
-        // Sizer, which teams adapt, dyn-var: whether a manager is looked for, and whether the
-        // program finds out by itself where there is none.
-        for (sizer, adapt, dynamic, expected) in [
-            ("auto", "default", "", (true, false)),
-            ("auto", "default", "true", (true, true)),
-            ("auto", "default", "false", (true, false)),
-            ("manager", "default", "true", (true, false)),
-            ("asat", "default", "", (false, true)),
-            ("asat", "all", "true", (false, true)),
-            ("asat", "default", "false", (false, false)),
-            ("fixed", "default", "true", (false, false)),
-            ("asat", "off", "true", (false, false)),
-            ("auto", "off", "true", (false, false)),
+    fn what_teams_follow_is_said_by_four_variables() {
+        // Sizer, which teams adapt, dyn-var, number of threads: whether a manager is looked for,
+        // and whether the program finds out by itself where there is none.
+        for (sizer, adapt, dynamic, number, expected) in [
+            ("", "", "", "", (true, true)),
+            ("", "", "", "4", (true, false)),
+            ("", "", "true", "4", (true, true)),
+            ("auto", "default", "", "", (true, true)),
+            ("auto", "default", "true", "", (true, true)),
+            ("auto", "default", "false", "", (true, false)),
+            ("manager", "default", "true", "", (true, false)),
+            ("asat", "default", "", "", (false, true)),
+            ("asat", "default", "", "4", (false, true)),
+            ("asat", "all", "true", "", (false, true)),
+            ("asat", "default", "false", "", (false, false)),
+            ("fixed", "default", "true", "", (false, false)),
+            ("asat", "off", "true", "", (false, false)),
+            ("auto", "off", "true", "", (false, false)),
         ] {
-            let all = [("NANOS_SIZER", sizer), ("NANOS_ADAPT", adapt), ("OMP_DYNAMIC", dynamic)];
+            let all = [
+                ("NANOS_SIZER", sizer),
+                ("NANOS_ADAPT", adapt),
+                ("OMP_DYNAMIC", dynamic),
+                ("OMP_NUM_THREADS", number),
+            ];
             let given: Vec<_> = all.into_iter().filter(|(_, value)| !value.is_empty()).collect();
             let (environment, complaints) = read(&given);
             assert_eq!(complaints, Vec::<String>::new());

@@ -226,7 +226,7 @@ pub(super) unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
 mod tests {
     use super::*;
     use crate::schedule::{Kind, Schedule};
-    use crate::settings::{Bind, Icvs};
+    use crate::settings::{Bind, Dynamic, Icvs};
     use std::sync::atomic::AtomicU64;
 
     /// A task on the heap with one child that is complete, has children of its own, and has not
@@ -239,7 +239,7 @@ mod tests {
             max_active_levels: 1,
             default_device: 0,
             allocator: 1,
-            dynamic: false,
+            dynamic: Dynamic::Off,
             bind: Bind::False,
         };
         let mut parent = Task::implicit(icvs, ptr::null());

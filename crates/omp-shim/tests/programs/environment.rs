@@ -14,6 +14,10 @@ fn the_environment_sets_the_control_variables() {
         (&[("OMP_NESTED", "true")], "levels=255"),
         (&[("OMP_MAX_ACTIVE_LEVELS", "7")], "levels=7"),
         (&[("OMP_CANCELLATION", "true")], "cancel=1"),
+        (&[], "dynamic=1"),
+        (&[("ASAT_MAX", "1")], "members=1 dynamic=1"),
+        (&[("OMP_NUM_THREADS", "3"), ("ASAT_MAX", "1")], "members=3 dynamic=0"),
+        (&[("OMP_DYNAMIC", "false")], "dynamic=0"),
         (&[("OMP_DYNAMIC", "true")], "dynamic=1"),
         (&[("OMP_PROC_BIND", "spread")], "bind=4"),
         (&[("NANOS_SIZER", "asat")], "dynamic=1"),
@@ -28,6 +32,21 @@ fn the_environment_sets_the_control_variables() {
     ] {
         let (out, err) = subject.says(variables);
         assert!(out.contains(expected) && err.is_empty(), "{variables:?}: {out}{err}");
+    }
+}
+
+#[test]
+fn a_number_of_threads_that_a_program_names_is_exact_unless_it_allows_others() {
+    for (options, variables, expected) in [
+        (&[][..], &[][..], "before=1 named=3 dynamic=0 inside=0"),
+        (&["-DALLOWED"], &[], "before=1 named=1 dynamic=1 inside=2"),
+        (&[], &[("OMP_DYNAMIC", "true")], "before=1 named=1 dynamic=1 inside=2"),
+        (&[], &[("NANOS_SIZER", "asat")], "before=1 named=1 dynamic=1 inside=2"),
+    ] {
+        let Some(subject) = Subject::new("named", options) else { return };
+        let all: Vec<_> = [("ASAT_MAX", "1")].iter().chain(variables).copied().collect();
+        let (out, err) = subject.says(&all);
+        assert!(out.contains(expected) && err.is_empty(), "{options:?} {variables:?}: {out}{err}");
     }
 }
 

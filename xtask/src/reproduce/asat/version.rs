@@ -59,8 +59,8 @@ pub(super) enum Version {
     Reset,
     /// What `asat` does by default: passive evidence, many short intervals.
     Asat,
-    /// What the drop-in library does when nothing is set.
-    Auto,
+    /// The drop-in library whose teams keep their size, and whose waits follow what it sees.
+    Rules,
     /// The drop-in library under a manager.
     Managed,
     /// gcc's libgomp: FTS whose threads spin.
@@ -78,7 +78,7 @@ impl Version {
             Version::Paper => "ASAT paper",
             Version::Reset => "ASAT reset",
             Version::Asat => "ASAT",
-            Version::Auto => "auto",
+            Version::Rules => "rules",
             Version::Managed => "managed",
             Version::Libgomp => "libgomp",
             Version::Dynamic => "libgomp dynamic",
@@ -107,7 +107,7 @@ impl Version {
             Version::Paper => (published("paper"), true),
             Version::Reset => (published("reset"), true),
             Version::Asat => (asat("default"), true),
-            Version::Auto => (alone("NANOS_SIZER", "auto"), true),
+            Version::Rules => (alone("NANOS_SIZER", "manager"), true),
             Version::Managed | Version::Libgomp => (Vec::new(), false),
             Version::Dynamic => (vec![("OMP_DYNAMIC", "true".to_owned())], false),
         }
