@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use super::guest::{self, COMMAND_LINE, LONGEST, PROCESSORS, PROFILE, TARGET, Task, Turns};
+use super::guest::{self, Boot, COMMAND_LINE, LONGEST, PROCESSORS, Task};
 use super::kernels;
 use super::needs::Needs;
 use crate::artifact::{self, Artifact};
@@ -94,14 +94,11 @@ pub(super) fn run(
                 ("ASAT_EVAL_TIME", interval.to_owned()),
                 (skips::VARIABLE, "/tmp/skips".to_owned()),
             ];
-            let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
-            let image = folder.join("asat.cpio");
-            std::fs::write(&image, archive)
-                .with_context(|| format!("cannot write {}", image.display()))?;
             // The last command line is the guest's: it leaves the other processors off.
             let extra = ["-append".to_owned(), format!("{COMMAND_LINE} maxcpus={processors}")];
-            let log = folder.join(format!("asat-{processors}-{variant}.log"));
-            let (outcomes, _) = guest::boot(needs, &image, Turns::None, &extra, &log, LONGEST)?;
+            let (name, longest) = (&*format!("asat-{processors}-{variant}"), LONGEST);
+            let boot = Boot { needs, folder, name, variables: &variables, extra: &extra, longest };
+            let outcomes = boot.run(&tasks)?;
             for outcome in &outcomes {
                 let verdict = match outcome.code {
                     0 if outcome.name == variant => threads(&outcome.text, processors),
@@ -115,9 +112,6 @@ pub(super) fn run(
                         failed.push(format!("{}, {what}", outcome.name));
                     }
                 }
-            }
-            if outcomes.len() != tasks.len() {
-                bail!("the guest told of {} of {} programs: {what}", outcomes.len(), tasks.len());
             }
         }
     }
@@ -146,10 +140,7 @@ fn threads(text: &str, processors: usize) -> anyhow::Result<()> {
 
 /// The tests that run in a guest.
 fn tests(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
-    let mut command = workspace.cargo(["test", "--no-run", "--lib", "--package", PACKAGE]);
-    command.args(artifact::named("--test", TESTS));
-    command
-        .args(["--profile", PROFILE, "--target", TARGET, "--target-dir"])
-        .arg(workspace.target.join("guest"));
-    artifact::build(command.env("RUSTFLAGS", guest::static_flags()))
+    let mut arguments = vec!["test", "--no-run", "--lib", "--package", PACKAGE];
+    arguments.extend(artifact::named("--test", TESTS));
+    guest::build(workspace, arguments)
 }

@@ -5,15 +5,17 @@
 //! The guest ends QEMU through `isa-debug-exit`, whose codes are odd, after a line `@RESULT`. A
 //! kernel that panics ends QEMU with 0, so 0 is a failure, and so is a code without the line.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
 use super::cpio::Archive;
 use super::needs::Needs;
-use crate::setup::shown;
+use crate::artifact::{self, Artifact};
+use crate::setup::{Workspace, shown};
 use crate::skips;
 
 /// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
@@ -31,6 +33,18 @@ pub(super) const LONGEST: u32 = 540;
 pub(super) fn static_flags() -> String {
     let given = std::env::var("RUSTFLAGS").unwrap_or_default();
     format!("{given} -C target-feature=+crt-static -C strip=debuginfo").trim().to_owned()
+}
+
+/// Builds such programs by these arguments of cargo.
+pub(super) fn build<S: AsRef<OsStr>>(
+    workspace: &Workspace,
+    arguments: impl IntoIterator<Item = S>,
+) -> anyhow::Result<Vec<Artifact>> {
+    let mut command = workspace.cargo(arguments);
+    command
+        .args(["--profile", PROFILE, "--target", TARGET, "--target-dir"])
+        .arg(workspace.target.join("guest"));
+    artifact::build(command.env("RUSTFLAGS", static_flags()))
 }
 
 pub(super) const PROCESSORS: usize = 8;
@@ -69,7 +83,7 @@ impl Turns {
 pub(super) struct Task {
     pub(super) name: String,
     /// The program's file on this machine.
-    pub(super) program: std::path::PathBuf,
+    pub(super) program: PathBuf,
     pub(super) arguments: String,
     /// Most seconds of the guest's time.
     pub(super) limit: u32,
@@ -83,6 +97,46 @@ pub(super) struct Outcome {
     pub(super) seconds: u32,
     /// What it printed.
     pub(super) text: String,
+}
+
+/// A guest that runs tasks, one after the other, and ends.
+pub(super) struct Boot<'a> {
+    pub(super) needs: &'a Needs,
+    /// Where image and log go.
+    pub(super) folder: &'a Path,
+    /// What both are named after.
+    pub(super) name: &'a str,
+    /// In the environment of each task.
+    pub(super) variables: &'a [(&'a str, String)],
+    /// More for the emulator's command line.
+    pub(super) extra: &'a [String],
+    /// Most seconds of all tasks.
+    pub(super) longest: u32,
+}
+
+impl Boot<'_> {
+    pub(super) fn log(&self) -> PathBuf {
+        self.folder.join(self.name).with_extension("log")
+    }
+
+    /// What each task came to. Fails where the guest did not tell of all of them.
+    pub(super) fn run(&self, tasks: &[Task]) -> anyhow::Result<Vec<Outcome>> {
+        let archive = archive(self.needs, self.folder, tasks, self.variables, &[], None)?;
+        let image = self.folder.join(self.name).with_extension("cpio");
+        std::fs::write(&image, archive)
+            .with_context(|| format!("cannot write {}", image.display()))?;
+        let log = self.log();
+        let (outcomes, _) = boot(self.needs, &image, Turns::None, self.extra, &log, self.longest)?;
+        if outcomes.len() != tasks.len() {
+            let (told, all) = (outcomes.len(), tasks.len());
+            bail!(
+                "{}: the guest told of {told} of {all} programs; see {}",
+                self.name,
+                log.display()
+            );
+        }
+        Ok(outcomes)
+    }
 }
 
 /// The guest's file system.

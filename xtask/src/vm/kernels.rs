@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use super::guest::{self, PROFILE, TARGET, Task, Turns, static_flags};
+use super::guest::{self, Boot, Task};
 use super::needs::Needs;
 use crate::artifact;
 use crate::setup::Workspace;
@@ -58,12 +58,10 @@ pub(super) fn run(
         bail!("--test: no program of kernels/ has such a name");
     }
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
-    let image = folder.join("kernels.cpio");
-    let archive = guest::archive(needs, folder, &tasks, &[], &[], None)?;
-    std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
-    let log = folder.join("kernels.log");
-    let boot = Instant::now();
-    let (outcomes, _) = guest::boot(needs, &image, Turns::None, &[], &log, LONGEST)?;
+    let (name, longest) = ("kernels", LONGEST);
+    let boot = Boot { needs, folder, name, variables: &[], extra: &[], longest };
+    let booted = Instant::now();
+    let outcomes = boot.run(&tasks)?;
     let mut failed = Vec::new();
     for outcome in &outcomes {
         let verdict = match outcome.code {
@@ -92,14 +90,11 @@ pub(super) fn run(
     println!(
         "{} programs in {:.0} s; the whole log: {}",
         outcomes.len(),
-        boot.elapsed().as_secs_f64(),
-        log.display()
+        booted.elapsed().as_secs_f64(),
+        boot.log().display()
     );
     if !failed.is_empty() {
         bail!("failed in the guest: {}", failed.join(", "));
-    }
-    if outcomes.len() != tasks.len() {
-        bail!("the guest told of {} of {} programs", outcomes.len(), tasks.len());
     }
     Ok(outcomes.len() as u64)
 }
@@ -145,11 +140,7 @@ fn unlink_programs(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn rust(workspace: &Workspace) -> anyhow::Result<Vec<Task>> {
-    let mut command = workspace.cargo(["build", "--package", PACKAGE, "--bins"]);
-    command
-        .args(["--profile", PROFILE, "--target", TARGET, "--target-dir"])
-        .arg(workspace.target.join("guest"));
-    let programs = artifact::build(command.env("RUSTFLAGS", static_flags()))?;
+    let programs = guest::build(workspace, ["build", "--package", PACKAGE, "--bins"])?;
     let of_rust = |it: artifact::Artifact| task(format!("rust/{}", it.name), it.path);
     Ok(programs.into_iter().map(of_rust).collect())
 }

@@ -23,7 +23,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 
-use self::guest::{LONGEST, PROFILE, TARGET, Task, Turns, static_flags};
+use self::guest::{LONGEST, TARGET, Task, Turns};
 use self::needs::Needs;
 use crate::artifact::{self, Artifact};
 use crate::setup::{Compiler, Workspace};
@@ -176,13 +176,7 @@ fn skip(require: bool, reason: &anyhow::Error) -> anyhow::Result<u64> {
 /// Programs that need nothing from the machine that they run on: tests of the packages, examples,
 /// and the manager with its tests; of tests and examples the one that is `wanted`.
 fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<Vec<Artifact>> {
-    let build = |arguments: &[&str]| {
-        let mut command = workspace.cargo(arguments);
-        command
-            .args(["--profile", PROFILE, "--target", TARGET, "--target-dir"])
-            .arg(workspace.target.join("guest"));
-        artifact::build(command.env("RUSTFLAGS", static_flags()))
-    };
+    let build = |arguments: &[&str]| guest::build(workspace, arguments);
     let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted == name);
     let mut programs = Vec::new();
     let mut names = Vec::new();

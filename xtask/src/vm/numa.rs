@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
-use super::guest::{self, LONGEST, PROFILE, TARGET, Task, Turns, static_flags};
+use super::guest::{self, Boot, LONGEST, Task};
 use super::needs::Needs;
 use crate::artifact;
 use crate::setup::Workspace;
@@ -45,12 +45,9 @@ pub(super) fn run(
     folder: &Path,
 ) -> anyhow::Result<u64> {
     let begin = Instant::now();
-    let mut command = workspace.cargo(["test", "--no-run", "--package", PACKAGE]);
-    command.args(artifact::named("--test", TESTS));
-    command
-        .args(["--profile", PROFILE, "--target", TARGET, "--target-dir"])
-        .arg(workspace.target.join("guest"));
-    let programs = artifact::build(command.env("RUSTFLAGS", static_flags()))?;
+    let mut arguments = vec!["test", "--no-run", "--package", PACKAGE];
+    arguments.extend(artifact::named("--test", TESTS));
+    let programs = guest::build(workspace, arguments)?;
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
     let filter = options.test.as_deref().unwrap_or("");
     let tasks: Vec<Task> = programs
@@ -63,13 +60,11 @@ pub(super) fn run(
             limit: LONGEST_PROGRAM,
         })
         .collect();
-    let image = folder.join("numa.cpio");
     let variables = [(REQUIRED, "1".to_owned()), (skips::VARIABLE, "/tmp/skips".to_owned())];
-    let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
-    std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
-    let boot = Instant::now();
-    let log = folder.join("numa.log");
-    let (outcomes, _) = guest::boot(needs, &image, Turns::None, &[], &log, LONGEST)?;
+    let (name, longest) = ("numa", LONGEST);
+    let boot = Boot { needs, folder, name, variables: &variables, extra: &[], longest };
+    let booted = Instant::now();
+    let outcomes = boot.run(&tasks)?;
     let mut passed = 0;
     let mut failed = Vec::new();
     for outcome in &outcomes {
@@ -85,14 +80,14 @@ pub(super) fn run(
     }
     println!(
         "{passed} tests in {:.0} s; the whole log: {}",
-        boot.elapsed().as_secs_f64(),
-        log.display()
+        booted.elapsed().as_secs_f64(),
+        boot.log().display()
     );
     if !failed.is_empty() {
         bail!("failed in the guest: {}", failed.join(", "));
     }
-    if outcomes.len() != tasks.len() || passed == 0 {
-        bail!("the guest ran {passed} tests of {} of {} programs", outcomes.len(), tasks.len());
+    if passed == 0 {
+        bail!("the guest ran no test of {} programs", tasks.len());
     }
     Ok(passed)
 }
