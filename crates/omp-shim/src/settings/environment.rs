@@ -130,9 +130,9 @@ impl Environment {
     }
 
     /// True when the program finds out by itself how many threads it can run, where no manager is
-    /// followed. By default it does: it is never slower than with as many threads as processors, and
-    /// faster beside other programs (docs/asat.md). A number of threads that the user names is exact
-    /// unless they say `OMP_DYNAMIC=true` as well.
+    /// followed. By default it does: alone it costs nothing, and beside other programs it is faster
+    /// than a thread for each processor (docs/asat.md). A number of threads that the user names is
+    /// exact, unless they say `OMP_DYNAMIC=true` as well.
     pub(crate) fn follows_itself(&self) -> bool {
         self.adapt != Adapt::Off
             && match self.sizer {
