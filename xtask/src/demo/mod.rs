@@ -5,6 +5,7 @@
 //! ideal, and draws which copy had which processor. Leaves no process running, however it ends.
 
 mod plan;
+mod record;
 mod report;
 mod subject;
 mod timeline;
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 pub(crate) use self::plan::Program;
-use self::plan::{Record, Runtime, Sample, Selection, Step, USUAL_COPIES};
+use self::plan::{Runtime, Selection, Step, USUAL_COPIES};
+use self::record::{Record, Sample};
 pub(crate) use self::subject::Subject;
 use self::subject::line_of;
 pub(crate) use self::timeline::Trace;
@@ -228,7 +230,7 @@ impl Demo {
                     best = best.min(line.seconds * running.min(1.0));
                 }
             }
-            self.subjects[index].work = plan::scaled_work(work, best, goal);
+            self.subjects[index].work = record::scaled_work(work, best, goal);
         }
         Ok(())
     }

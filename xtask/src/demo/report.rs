@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 
-use super::plan::{Program, Record, Runtime, Sample, Step};
+use super::plan::{Program, Runtime, Step};
+use super::record::{Record, Sample};
 
 /// What the manager must reach: turnaround over ideal.
 const AIM_SHARED: f64 = 1.08;
