@@ -83,6 +83,7 @@ pub use crate::{
     program::{config, counters, threads},
     protocols::{arrival, ring, shelf, singles, slot, stage, turn, wait_point},
     regions::{barrier, fork_join, occupant, safe_point},
+    serve::on_leaver,
     teams::team,
     thread as local,
     thread::{head, membership, split},

@@ -18,12 +18,15 @@ use platform::clock::Ticks;
 use std::cell::Cell;
 
 mod heir;
+mod leaver;
 
 pub(crate) use heir::renew_members;
+pub use leaver::on_leaver;
 
-/// The life of a worker's first thread. Returns when another one has taken its place.
+/// The life of a worker's first thread. Returns when another one has taken its place, or the thread
+/// has left.
 pub(crate) fn live(worker: &'static Worker) {
-    main(worker, None);
+    leaver::until_it_leaves(worker, || main(worker, None));
 }
 
 fn main(worker: &'static Worker, heir: Option<Heir>) {
@@ -108,7 +111,7 @@ fn run_offer(
 ) -> bool {
     worker.settle();
     run_part(local, Membership::OUTSIDE, offered.work, offered.data);
-    let go_on = move |heir| main(worker, Some(heir));
+    let go_on = move |heir| leaver::until_it_leaves(worker, || main(worker, Some(heir)));
     if local.is_to_be_renewed() && heir::hand_on(worker, local, progress, go_on) {
         return true;
     }

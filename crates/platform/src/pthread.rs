@@ -195,6 +195,98 @@ impl EndOfThread {
     }
 }
 
+/// Calls `body`; false when the calling thread was to end before `body` returned, by
+/// `pthread_exit` or a cancellation. The C library has unwound the stack up to here then, and
+/// called the thread's handlers: what `body` had there is gone, without having been dropped where
+/// panics end the process. The caller is to let the thread end. Cost: some 10 ns.
+///
+/// Only where the processor is an x86-64 and the C library is glibc; elsewhere the thread ends
+/// without coming back here. Frames of Rust that are compiled to unwind are in the way, and end
+/// the process, those of the standard library's threads included: these stand above the call.
+pub fn comes_back(mut body: impl FnMut()) -> bool {
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+    {
+        unsafe extern "C-unwind" fn call<F: FnMut()>(body: *mut libc::c_void) {
+            // SAFETY: - the closure below, which outlives the call.
+            unsafe { (*body.cast::<F>())() }
+        }
+        fn caller_of<F: FnMut()>(_: &F) -> leaving::Body {
+            call::<F>
+        }
+        let caller = caller_of(&body);
+        // SAFETY: - `caller` takes what it is given.
+        unsafe { leaving::call(caller, (&raw mut body).cast()) == 0 }
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
+    {
+        body();
+        true
+    }
+}
+
+/// What `pthread_cleanup_push` and `pthread_cleanup_pop` of `<pthread.h>` are in C: only compiled C
+/// may call `setjmp`, which returns twice.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod leaving {
+    use std::ffi::{c_int, c_void};
+
+    pub(super) type Body = unsafe extern "C-unwind" fn(*mut c_void);
+
+    unsafe extern "C" {
+        fn __sigsetjmp(place: *mut c_void, with_mask: c_int) -> c_int;
+        fn __pthread_register_cancel(place: *mut c_void);
+        fn __pthread_unregister_cancel(place: *mut c_void);
+    }
+
+    /// Calls `body(data)`; other than 0: the thread left it for good.
+    ///
+    /// The place that the C library comes back to stands at `rsp`: `__pthread_unwind_buf_t`, of 104
+    /// bytes. Above it are the two arguments. Coming back gives the registers that a function keeps
+    /// the values that they had at the call of `__sigsetjmp`, which are those of the caller.
+    ///
+    /// # Safety
+    /// - `body` may be called with `data`.
+    #[unsafe(naked)]
+    pub(super) unsafe extern "C-unwind" fn call(body: Body, data: *mut c_void) -> c_int {
+        std::arch::naked_asm!(
+            ".cfi_startproc",
+            "push rbp",
+            ".cfi_def_cfa_offset 16",
+            ".cfi_offset rbp, -16",
+            "mov rbp, rsp",
+            ".cfi_def_cfa_register rbp",
+            "sub rsp, 128",
+            "mov [rsp + 104], rdi",
+            "mov [rsp + 112], rsi",
+            "mov rdi, rsp",
+            "xor esi, esi",
+            "call {setjmp}",
+            "test eax, eax",
+            "jne 2f",
+            "mov rdi, rsp",
+            "call {register}",
+            "mov rdi, [rsp + 112]",
+            "call [rsp + 104]",
+            "mov rdi, rsp",
+            "call {unregister}",
+            "xor eax, eax",
+            "jmp 3f",
+            "2:",
+            "mov rdi, rsp",
+            "call {unregister}",
+            "mov eax, 1",
+            "3:",
+            "leave",
+            ".cfi_def_cfa rsp, 8",
+            "ret",
+            ".cfi_endproc",
+            setjmp = sym __sigsetjmp,
+            register = sym __pthread_register_cancel,
+            unregister = sym __pthread_unregister_cancel,
+        )
+    }
+}
+
 unsafe extern "C" {
     fn pthread_atfork(
         prepare: Option<extern "C" fn()>,

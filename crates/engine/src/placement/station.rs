@@ -110,6 +110,14 @@ impl Station {
         Ok(old.and_then(|old| old.end))
     }
 
+    /// Its thread, which calls, ends, and no other one takes its place.
+    pub(crate) fn lose_thread(&self) {
+        // Dropped under the lock: no thread uses the handle meanwhile, nor afterwards.
+        *self.lock() = None;
+        // ORDERING: Release - as in `runs`.
+        self.tid.store(0, Release);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Kernel>> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }

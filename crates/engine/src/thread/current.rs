@@ -47,11 +47,19 @@ impl Drop for End {
 }
 
 /// # Safety
-/// - `local` was leaked by `create` for the calling thread, which ends: no region is open.
+/// - `local` was leaked by `create` for the calling thread, which ends.
 unsafe extern "C" fn retire(local: *mut c_void) {
-    // SAFETY: - caller's contract. Still in place while a sizer is told.
-    unsafe { &*local.cast::<Local>() }.claims_end();
+    // SAFETY: - caller's contract.
+    let ending = unsafe { &*local.cast::<Local>() };
+    // Still in place while a sizer is told.
+    ending.claims_end();
+    let is_master = ending.is_in_region();
     CURRENT.set(ptr::null());
+    if is_master {
+        // It left its own part of a region for good (`pthread_exit`, a cancellation), whose members
+        // may be at work. They, and what they look at, are leaked.
+        return;
+    }
     // SAFETY: - caller's contract; no other code refers to it any more.
     let local = unsafe { Box::from_raw(local.cast::<Local>()) };
     local.retire();

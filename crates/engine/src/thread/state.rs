@@ -357,6 +357,11 @@ impl Local {
         result
     }
 
+    /// The thread is the master of a region of several threads that is not joined.
+    pub(super) fn is_in_region(&self) -> bool {
+        self.depth.get() > 0
+    }
+
     /// The thread forks no more.
     pub(super) fn claims_end(&self) {
         self.claim.end();

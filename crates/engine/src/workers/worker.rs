@@ -140,7 +140,11 @@ impl Worker {
         let started = Pthread::start(stack, self, |worker| {
             platform::pthread::set_name(&worker.name());
             (worker.rare().life)(worker);
-            unreachable!("a thread without an heir does not end")
+            // It has no heir: it left for good, in a part of the program's. Its handle must not be
+            // that of a thread that has ended.
+            loop {
+                thread::park();
+            }
         });
         Ok(Kernel { thread: started?, end: None })
     }

@@ -23,9 +23,14 @@ impl Drop for Guard {
         if root.is_null() {
             return;
         }
-        word::set(ptr::null());
-        // SAFETY: - leaked by `create` for this thread, which ends: no region of it is open.
-        drop(unsafe { Box::from_raw(root) });
+        // SAFETY: - leaked by `create` for this thread.
+        let is_outside = word::set(ptr::null()) == unsafe { &raw const (*root).frame };
+        if is_outside {
+            // SAFETY: - as above; the thread ends, and no region of it is open.
+            drop(unsafe { Box::from_raw(root) });
+        }
+        // Else it left a region for good (`pthread_exit`, a cancellation), whose members may be at
+        // work: what they look at stays.
     }
 }
 
@@ -42,6 +47,8 @@ pub(super) fn create<'a>() -> &'a Frame {
     if GUARD.try_with(|guard| guard.0.set(root)).is_ok() {
         departure::expect();
     }
+    // The frame of the part that the thread of a worker leaves is gone with its stack.
+    engine::on_leaver(|| _ = word::set(ptr::null()));
     // SAFETY: - just leaked; freed only at the thread's end.
     let frame = unsafe { &(*root).frame };
     word::set(frame);

@@ -4,10 +4,34 @@ use crate::drop_in::{clean, finish, fresh, must_be_ok, shim};
 use crate::{Subject, run};
 use std::path::Path;
 
+/// The ways in which a thread leaves a region for good.
+const MEMBERS_LEAVE: [&str; 8] = [
+    "cancelled",
+    "cancelled later",
+    "exits",
+    "exits after a loop",
+    "exits in a task",
+    "exits in an inner region",
+    "master exits",
+    "master is cancelled",
+];
+
 #[test]
 fn a_master_that_is_cancelled_leaves_no_region_half_done() {
     run("cancelled", &[]);
     run("cancelled", &[("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", "3")]);
+}
+
+#[test]
+fn a_member_that_is_cancelled_or_exits_ends_alone_and_all_others_go_on() {
+    let Some(subject) = Subject::new("cancelled_member", &["-lpthread"]) else { return };
+    for way in MEMBERS_LEAVE {
+        for policy in ["active", "passive"] {
+            let mut command = subject.command();
+            command.arg(way).env("OMP_WAIT_POLICY", policy);
+            must_be_ok(command);
+        }
+    }
 }
 
 #[test]
