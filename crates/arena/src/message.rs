@@ -79,6 +79,9 @@ pub enum FromManager {
         /// Of a manager that its starter left fewer processors than the machine has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         narrow: Option<Narrow>,
+        /// What else the manager kept of its starter, as in [`Status::kept`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<String>,
     },
     /// The answer to a [`ToManager::Control`]: it is so now.
     Done,

@@ -30,7 +30,7 @@ use crate::trace::Trace;
 use crate::{machine, masks, settings};
 
 pub mod background;
-mod fresh;
+pub(crate) mod fresh;
 mod given;
 
 /// Descriptors of a program: its socket, its process (once more if it was announced), its doorbell,
@@ -378,8 +378,7 @@ fn group_number(name: &str) -> Option<u32> {
 /// As many descriptors as the most programs need, if the hard limit lets us. Returns what is left
 /// of a limit that is too low, for `status`.
 fn raise_descriptor_limit() -> Option<String> {
-    let waiting = MAX_PLACES as u64 * DESCRIPTORS_PER_PLACE + MAX_WAITING as u64;
-    let wanted = MAX_PROGRAMS as u64 * DESCRIPTORS_PER_PROGRAM + waiting + OTHER_DESCRIPTORS;
+    let wanted = wanted_descriptors();
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
         // Only the superuser makes the hard one wider.
         if hard < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_ok() {
@@ -389,17 +388,36 @@ fn raise_descriptor_limit() -> Option<String> {
         setrlimit(Resource::RLIMIT_NOFILE, limit, hard).map(|()| limit)
     });
     match raised {
-        Ok(limit) if limit >= wanted => None,
         // Programs that do not fit are refused one by one.
         Ok(limit) => {
-            tracing::warn!(limit, wanted, "fewer descriptors than {MAX_PROGRAMS} programs need");
-            Some(format!("a limit of {limit} descriptors ({MAX_PROGRAMS} programs need {wanted})"))
+            let few = few_descriptors(limit);
+            if few.is_some() {
+                tracing::warn!(
+                    limit,
+                    wanted,
+                    "fewer descriptors than {MAX_PROGRAMS} programs need"
+                );
+            }
+            few
         }
         Err(error) => {
             tracing::warn!(%error, "the limit of descriptors stays as it is");
             None
         }
     }
+}
+
+/// Descriptors of a manager with as many programs and places as there can be.
+fn wanted_descriptors() -> u64 {
+    let waiting = MAX_PLACES as u64 * DESCRIPTORS_PER_PLACE + MAX_WAITING as u64;
+    MAX_PROGRAMS as u64 * DESCRIPTORS_PER_PROGRAM + waiting + OTHER_DESCRIPTORS
+}
+
+/// A phrase for a limit of descriptors that is too low for that.
+fn few_descriptors(limit: u64) -> Option<String> {
+    let wanted = wanted_descriptors();
+    (limit < wanted)
+        .then(|| format!("a limit of {limit} descriptors ({MAX_PROGRAMS} programs need {wanted})"))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use platform::process;
 use crate::administration;
 use crate::cli::{IdleExit, Preload, RunArgs};
 use crate::config::Sources;
-use crate::daemon::{BACKGROUND_IDLE, Options, background};
+use crate::daemon::{BACKGROUND_IDLE, Options, background, fresh};
 use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::instance::{Holder, InstanceError};
@@ -176,19 +176,17 @@ pub(crate) fn ensure_manager(
             Start::InTurn => submit(socket, args, &mut begin, warn),
         };
         match said {
-            Ok(narrow) => {
-                if let Some(narrow) = narrow
-                    .filter(|it| machine::to_be_had().is_some_and(|own| own > it.count as usize))
+            Ok(lacks) => {
+                // One that serves no other program makes room for one that is started from here. A
+                // program that has waited in the queue does not replace a manager.
+                let replaces = when == Start::Now && !lacks.are_none();
+                if replaces
+                    && !std::mem::replace(&mut is_replaced, true)
+                    && administration::change(socket, Control::Stop { if_idle: true }).is_ok()
                 {
-                    // One that serves no other program makes room for one that is started from
-                    // here.
-                    if !std::mem::replace(&mut is_replaced, true)
-                        && administration::change(socket, Control::Stop { if_idle: true }).is_ok()
-                    {
-                        continue;
-                    }
-                    warn_of(&narrow, socket, warn);
+                    continue;
                 }
+                lacks.tell(socket, warn);
                 weigh(socket, args, warn);
                 return Ok(());
             }
@@ -274,15 +272,11 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
 /// Tells the manager that this process is going to be a program: it stays until we register or end,
 /// however long the program takes to its first region. The kernel knows us by the process, which
 /// exec does not change.
-fn announce(
-    socket: &Path,
-    args: &RunArgs,
-    warn: &impl Fn(&str),
-) -> Result<Option<Narrow>, ConnectError> {
+fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<Lacks, ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
     connection.send(&ToManager::Announce { attach: !args.no_attach })?;
-    let narrow = match connection.receive()?.0 {
-        FromManager::Announced { narrow } => narrow,
+    let lacks = match connection.receive()?.0 {
+        FromManager::Announced { narrow, kept } => Lacks::of(narrow, kept),
         FromManager::Refused(refused) => {
             return Err(ConnectError::Refused { path: socket.to_owned(), refused });
         }
@@ -290,18 +284,52 @@ fn announce(
             return Err(connection.broken(format!("it answered an announcement with {other:?}")));
         }
     };
-    mention_policy(&connection, socket, args, warn).map(|()| narrow)
+    mention_policy(&connection, socket, args, warn).map(|()| lacks)
 }
 
-/// Says that the manager has fewer processors than the program could have without it.
-fn warn_of(narrow: &Narrow, socket: &Path, warn: &impl Fn(&str)) {
-    let Narrow { processors, of, why, .. } = narrow;
-    warn(&format!(
-        "the manager at {} manages {processors} of {of}: {why}; the program has no others. End it (cpumgr stop --socket {}) and start \
-         it from here, when its programs can do without one for a moment",
-        socket.display(),
-        socket.display()
-    ));
+/// What a manager that another program had started lacks, and one that is started from here would
+/// have.
+#[derive(Debug)]
+struct Lacks {
+    /// Processors.
+    narrow: Option<Narrow>,
+    /// What it kept of its starter, a phrase each.
+    kept: Vec<String>,
+}
+
+impl Lacks {
+    fn of(narrow: Option<Narrow>, mut kept: Vec<String>) -> Self {
+        let narrow =
+            narrow.filter(|it| machine::to_be_had().is_some_and(|own| own > it.count as usize));
+        if !kept.is_empty() {
+            let own = fresh::would_keep();
+            kept.retain(|it| !own.contains(it));
+        }
+        Self { narrow, kept }
+    }
+
+    fn are_none(&self) -> bool {
+        self.narrow.is_none() && self.kept.is_empty()
+    }
+
+    /// Says so, a line each.
+    fn tell(&self, socket: &Path, warn: &impl Fn(&str)) {
+        let there = socket.display();
+        let remedy = format!(
+            "End it (cpumgr stop --socket {there}) and start it from here, when its programs can do without one for a moment"
+        );
+        if let Some(Narrow { processors, of, why, .. }) = &self.narrow {
+            warn(&format!(
+                "the manager at {there} manages {processors} of {of}: {why}; the program has no others. {remedy}"
+            ));
+        }
+        if !self.kept.is_empty() {
+            warn(&format!(
+                "the manager at {there} kept of its starter, which it may end or fail by: {}. {remedy}",
+                self.kept.join(", ")
+            ));
+        }
+    }
 }
 
 /// Says so when the manager runs another policy than was asked for.
@@ -333,7 +361,7 @@ fn submit(
     args: &RunArgs,
     begin: &mut Instant,
     warn: &impl Fn(&str),
-) -> Result<Option<Narrow>, ConnectError> {
+) -> Result<Lacks, ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
     let request = std::thread::available_parallelism()
         .map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
@@ -363,14 +391,8 @@ fn submit(
     match answer {
         FromManager::Admitted => {
             mention_policy(&connection, socket, args, warn)?;
-            // It has waited long enough to be told: a program that waits does not replace a
-            // manager.
-            if let Some(narrow) = status::of_manager(socket)?.narrow
-                && machine::to_be_had().is_some_and(|own| own > narrow.count as usize)
-            {
-                warn_of(&narrow, socket, warn);
-            }
-            Ok(None)
+            let there = status::of_manager(socket)?;
+            Ok(Lacks::of(there.narrow, there.kept))
         }
         FromManager::Refused(refused) => {
             Err(ConnectError::Refused { path: socket.to_owned(), refused })

@@ -81,7 +81,7 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
     let packet = message::encode(&ToManager::Announce { attach: true }).unwrap();
     let socket = connection(&manager.socket());
     fdpass::send(&socket, &packet, &[]).unwrap();
-    assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None }));
+    assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None, kept: Vec::new() }));
     let before = count();
     let beside_it = fdpass::listen(&manager.dir.path().join("other"), 0o600).unwrap();
     let kernel_refuses = fdpass::refuse_descriptors(&beside_it).unwrap();
@@ -96,7 +96,10 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
             // Linux 6.16: refused at the sender, which may go on without them.
             Err(Errno::EPERM) => {
                 fdpass::send(&socket, &packet, &[]).unwrap();
-                assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None }));
+                assert_eq!(
+                    answer(&socket),
+                    Some(FromManager::Announced { narrow: None, kept: Vec::new() })
+                );
             }
             sent => {
                 sent.unwrap();

@@ -99,6 +99,111 @@ fn a_limit_of_descriptors_is_raised_or_status_names_it() {
     assert!(soft > 4000 || said.contains("a limit of 300 descriptors"), "{line}: {said}");
 }
 
+/// Resources as `ulimit` and `/proc/PID/limits` name them, with a limit by which a manager would
+/// end or fail sooner or later.
+const LIMITS: [(&str, &str, u64); 5] = [
+    ("-t", "Max cpu time", 77),
+    ("-f", "Max file size", 9_000),
+    ("-d", "Max data size", 1 << 22),
+    ("-v", "Max address space", 1 << 22),
+    ("-n", "Max open files", 600),
+];
+
+/// The two parts of a limit of process `pid`; `None`: unlimited.
+fn limit_of(pid: i32, name: &str) -> [Option<u64>; 2] {
+    let limits = file_of(pid, "limits");
+    let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    [0, 1].map(|part| words[part].parse().ok())
+}
+
+/// `first` as a user without privilege would do it, also where the test's is the superuser; `None`,
+/// with a printed reason, where that cannot be had.
+fn without_privilege(dir: &Path, first: &str, program: &[&str]) -> Option<Command> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some(run_after(dir, first, program));
+    }
+    let able = ["-sys_resource", "-sys_nice"].join(",");
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", &able, "--inh-caps", &able]);
+    let probe = command.arg("true").output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        platform::skip!("the superuser's limits have no end, and setpriv cannot lower its rights");
+        return None;
+    }
+    let inner = run_after(dir, first, program);
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", &able, "--inh-caps", &able]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Some(command)
+}
+
+#[test]
+fn each_soft_limit_of_its_starter_is_widened_to_the_hard_one() {
+    for (option, name, limit) in LIMITS {
+        let dir = tempfile::tempdir().unwrap();
+        let _end = EndManagers(dir.path());
+        let first = format!("ulimit -S {option} {limit};");
+        let Some(mut command) = without_privilege(dir.path(), &first, &["true"]) else { return };
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), errors(&output)), (Some(0), String::new()), "{name}");
+        let [own, manager] = [std::process::id().cast_signed(), manager_of(dir.path())];
+        let ([_, hard], [soft, _]) = (limit_of(own, name), limit_of(manager, name));
+        // Of descriptors it takes as many as it can use.
+        let is_wide = soft == hard || name == "Max open files" && soft > Some(4_000);
+        assert!(is_wide, "{name}: {soft:?} of {hard:?}");
+    }
+}
+
+#[test]
+fn a_hard_limit_of_its_starter_is_told_to_all_that_come_from_elsewhere() {
+    for (option, name, limit) in LIMITS {
+        let dir = tempfile::tempdir().unwrap();
+        let _end = EndManagers(dir.path());
+        let first = format!("ulimit {option} {limit};");
+        let stays = ["sh", "-c", "echo began; read line"];
+        let Some(mut inside) = without_privilege(dir.path(), &first, &stays) else { return };
+        let mut inside = inside.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(inside.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        assert_eq!(line, "began\n");
+        let small = manager_of(dir.path());
+        assert!(limit_of(small, name)[1].is_some(), "{name}");
+
+        // What has the same limit is told nothing.
+        let same = without_privilege(dir.path(), &first, &["true"]).unwrap().output().unwrap();
+        assert_eq!(errors(&same), "", "{name}");
+        let outside = || run_after(dir.path(), "", &["true"]).output().unwrap();
+        for _ in 0..2 {
+            let warning = errors(&outside());
+            assert!(
+                warning.contains("kept of its starter")
+                    && warning.contains("a limit of ")
+                    && warning.contains("cpumgr stop"),
+                "{name}: {warning}"
+            );
+            assert_eq!(warning.lines().count(), 1, "{name}: {warning}");
+        }
+        assert_eq!(manager_of(dir.path()), small, "{name}: it has a program");
+
+        drop(inside.stdin.take());
+        inside.wait().unwrap();
+        eventually("it is replaced", || {
+            assert_eq!(outside().status.code(), Some(0));
+            let report = cpumgr::status::Report::ask(&socket(dir.path())).ok()?;
+            (report.status.kept.is_empty() && report.status.manager_pid != small).then_some(())
+        });
+        assert_eq!(errors(&outside()), "", "{name}");
+    }
+}
+
 #[test]
 fn standing_with_the_scheduler_is_the_usual_one_or_status_says_why_not() {
     let dir = tempfile::tempdir().unwrap();

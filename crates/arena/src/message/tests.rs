@@ -140,10 +140,12 @@ fn the_head_of_a_report_fits_with_as_many_silent_processes_and_reasons_as_there_
 
 #[test]
 fn an_announcement_is_answered_as_before_where_there_is_nothing_to_add() {
-    let packet = encode(&FromManager::Announced { narrow: None }).unwrap();
+    let nothing = FromManager::Announced { narrow: None, kept: Vec::new() };
+    let packet = encode(&nothing).unwrap();
     assert_eq!(String::from_utf8(packet.clone()).unwrap(), r#"{"version":1,"type":"announced"}"#);
-    assert_eq!(decode::<FromManager>(&packet).unwrap(), FromManager::Announced { narrow: None });
-    let more = FromManager::Announced { narrow: Some(narrow()) };
+    assert_eq!(decode::<FromManager>(&packet).unwrap(), nothing);
+    let kept = vec!["a limit of 18446744073709551615 bytes of address space".into(); 9];
+    let more = FromManager::Announced { narrow: Some(narrow()), kept };
     let packet = encode(&more).unwrap();
     assert!(packet.len() <= MAX_MESSAGE);
     assert_eq!(decode::<FromManager>(&packet).unwrap(), more);

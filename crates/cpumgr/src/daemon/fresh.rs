@@ -11,6 +11,7 @@ use nix::sys::stat::{Mode, umask};
 use platform::standing;
 use procfs::process::Process;
 
+use super::few_descriptors;
 use crate::machine;
 
 /// Limits by which work ends or fails, with words for people. Those of descriptors are the daemon's
@@ -36,31 +37,24 @@ const DEADLY: [Resource; 4] =
 const FEW_PROCESSES: u64 = 1024;
 
 /// Lets go of it. To be called from the only thread. Returns what could not be let go of, for
-/// `status`.
+/// `status` and for those that come.
 pub(super) fn begin() -> Vec<String> {
     machine::widen();
     umask(Mode::from_bits_truncate(0o077));
-    let mut kept = Vec::new();
-    if standing::use_usual_policy().is_err() && !standing::has_usual_policy().unwrap_or(true) {
-        kept.push("a scheduling policy that is not the usual one".into());
+    // What is refused is found below. A niceness below 0 its starter cannot have by accident.
+    let _usual = standing::use_usual_policy();
+    if matches!(standing::niceness(), Ok(1..)) {
+        let _usual = standing::set_niceness(0);
     }
-    // Less than that its starter cannot have asked for by accident.
-    if let Ok(nice @ 1..) = standing::niceness()
-        && standing::set_niceness(0).is_err()
-    {
-        kept.push(format!("niceness {nice}"));
-    }
-    for (resource, what) in LIMITS {
-        if let Some(limit) = widen_limit(resource).filter(|limit| is_named(resource, *limit)) {
-            kept.push(format!("a limit of {limit} {what}"));
-        }
+    for (resource, _) in LIMITS {
+        widen_limit(resource);
     }
     if let Ok(own) = Process::myself()
-        && let Ok(score @ 1..) = own.oom_score_adj()
-        && own.set_oom_score_adj(0).is_err()
+        && matches!(own.oom_score_adj(), Ok(1..))
     {
-        kept.push(format!("oom_score_adj {score}"));
+        let _usual = own.set_oom_score_adj(0);
     }
+    let kept = left(|(soft, _)| soft);
     if !kept.is_empty() {
         tracing::warn!(
             ?kept,
@@ -70,23 +64,54 @@ pub(super) fn begin() -> Vec<String> {
     kept
 }
 
+/// What a manager that is started from here could not let go of, if its user is not the superuser.
+pub(crate) fn would_keep() -> Vec<String> {
+    let mut left = left(|(_, hard)| hard);
+    let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(RLIM_INFINITY, |(_, hard)| hard);
+    left.extend(few_descriptors(descriptors));
+    left
+}
+
+/// A phrase for each thing that this process has and none usually has; `in_force` says which of the
+/// two parts of a limit counts.
+fn left(in_force: impl Fn((u64, u64)) -> u64) -> Vec<String> {
+    let mut left = Vec::new();
+    if !standing::has_usual_policy().unwrap_or(true) {
+        left.push("a scheduling policy that is not the usual one".into());
+    }
+    if let Ok(nice @ 1..) = standing::niceness() {
+        left.push(format!("niceness {nice}"));
+    }
+    for (resource, what) in LIMITS {
+        let limit = getrlimit(resource).map_or(RLIM_INFINITY, &in_force);
+        if limit != RLIM_INFINITY && is_named(resource, limit) {
+            left.push(format!("a limit of {limit} {what}"));
+        }
+    }
+    if let Ok(own) = Process::myself()
+        && let Ok(score @ 1..) = own.oom_score_adj()
+    {
+        left.push(format!("oom_score_adj {score}"));
+    }
+    left
+}
+
 /// Whether what is left of a limit is worth a word.
 fn is_named(resource: Resource, limit: u64) -> bool {
     DEADLY.contains(&resource) || (resource == Resource::RLIMIT_NPROC && limit < FEW_PROCESSES)
 }
 
-/// As wide as this user may make it; returns what is left of a limit.
-fn widen_limit(resource: Resource) -> Option<u64> {
-    let (soft, hard) = getrlimit(resource).ok()?;
+/// As wide as this user may make it.
+fn widen_limit(resource: Resource) {
+    let Ok((soft, hard)) = getrlimit(resource) else { return };
     // Only the superuser makes the hard one wider.
     if hard != RLIM_INFINITY && setrlimit(resource, RLIM_INFINITY, RLIM_INFINITY).is_ok() {
-        return None;
+        return;
     }
     if soft != hard {
         // As it was, then.
         let _widened: nix::Result<()> = setrlimit(resource, hard, hard);
     }
-    getrlimit(resource).ok().map(|(soft, _)| soft).filter(|soft| *soft != RLIM_INFINITY)
 }
 
 #[cfg(test)]

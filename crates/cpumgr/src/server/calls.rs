@@ -83,8 +83,8 @@ impl Server {
         let watched =
             self.connections.get_mut(&serial).map_or(Ok(()), |it| it.watch(&self.reactor));
         self.check(serial, watched);
-        let narrow = self.narrow.clone();
-        self.say(serial, vec![FromManager::Announced { narrow }]);
+        let (narrow, kept) = (self.narrow.clone(), self.kept.clone());
+        self.say(serial, vec![FromManager::Announced { narrow, kept }]);
     }
 
     /// Processes that said that they are going to be programs, and those that are after that.
