@@ -10,7 +10,6 @@ use arena::global::State;
 use arena::layout::{Verdict, VpState};
 use nanothreads::{Member, Schedule, Team, broadcast, par_for};
 use platform::affinity::{CpuId, CpuSet, Tid, current_cpu, current_tid, set_affinity};
-use platform::scheduling::run_delay;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};
@@ -93,8 +92,9 @@ fn a_master_that_is_moved_while_it_lets_its_team_have_a_turn_goes_back() {
         let [a, b] = script.cpus;
         let master = current_tid();
         let whole = &script.whole;
+        // Rounds in which it went back, and in which it slept: then it had no turn to come back from.
         let tried = || {
-            let back = AtomicU32::new(0);
+            let (back, slept) = (AtomicU32::new(0), AtomicU32::new(0));
             team.run(|member| {
                 for _ in 0..ROUNDS {
                     if member.id() == 0 {
@@ -105,27 +105,30 @@ fn a_master_that_is_moved_while_it_lets_its_team_have_a_turn_goes_back() {
                         }
                     }
                     member.barrier();
+                    let parks = engine::statistics().parks;
                     if member.id() == 1 {
                         move_to(Some(master), b, whole);
                     }
                     member.barrier();
                     if member.id() == 0 {
                         back.fetch_add(u32::from(current_cpu() == a), Relaxed);
+                        slept.fetch_add(u32::from(engine::statistics().parks > parks), Relaxed);
                     }
                 }
             });
-            back.into_inner()
+            (back.into_inner(), slept.into_inner())
         };
         // On a busy machine, and on emulated processors, it often sleeps by then, or is not there
         // yet: one try of a few shows it.
         let mut tries = Vec::new();
-        while tries.len() < 5 && tries.last().is_none_or(|back| *back <= ROUNDS / 20) {
+        while tries.len() < 5 && tries.last().is_none_or(|(back, _)| *back <= ROUNDS / 20) {
             tries.push(tried());
         }
-        assert!(
-            tries.last().is_some_and(|back| *back > ROUNDS / 20),
-            "{tries:?} times, each of {ROUNDS}"
-        );
+        if tries.last().is_some_and(|(back, _)| *back <= ROUNDS / 20) {
+            let slept = tries.iter().all(|(_, slept)| *slept > ROUNDS / 2);
+            assert!(slept, "{tries:?} times, and slept, each of {ROUNDS}");
+            platform::skip!(busy: "it slept instead of taking turns: {tries:?} of {ROUNDS}");
+        }
         assert_eq!(mask_of(master), *whole, "it is bound nowhere");
     });
 }
@@ -425,13 +428,16 @@ fn with_several_masters_every_virtual_processor_may_use_the_whole_grant() {
     });
 }
 
+/// What an iteration takes, most of it.
+const ITERATION: Duration = Duration::from_micros(200);
+
 /// Threads of the next iteration's regions, of which each takes a moment.
 fn sizes_of_an_iteration() -> [u32; 2] {
     let region = || {
         let size = AtomicU32::new(0);
         broadcast(|member| {
             let begin = Instant::now();
-            while begin.elapsed() < Duration::from_micros(100) {}
+            while begin.elapsed() < ITERATION / 2 {}
             size.store(member.size, Relaxed);
         });
         size.into_inner()
@@ -451,16 +457,19 @@ fn speedups_are_measured_where_the_policy_asks_for_them_only() {
         let before = script.areas.report();
         script.page.set_state(State { reports: true, ..State::default() });
         eventually("a region on one processor", || sizes_of_an_iteration() == [1, 1]);
-        let (begin, delay_before) = (Instant::now(), run_delay(current_tid()).unwrap_or_default());
+        // Of all iterations those that were held up. Samples of 2 ms that agree are rare where
+        // others run in between; that an emulated processor is kept waiting its kernel does not see.
+        let (begin, mut all, mut late) = (Instant::now(), 0_u32, 0_u32);
         while script.areas.report() == before {
+            let iteration = Instant::now();
             sizes_of_an_iteration();
+            all += 1;
+            late += u32::from(iteration.elapsed() > ITERATION * 3 / 2);
             if begin.elapsed() < Duration::from_secs(10) {
                 continue;
             }
-            // Samples of 2 ms that agree are rare where others run in between.
-            let delay = run_delay(current_tid()).unwrap_or_default().saturating_sub(delay_before);
-            assert!(delay > begin.elapsed() / 10, "no report in {:?}", begin.elapsed());
-            return platform::skip!(busy: "others had our processor for {delay:?} of {:?}", begin.elapsed());
+            assert!(late > all / 20, "no report in {:?}, {late} of {all} late", begin.elapsed());
+            return platform::skip!(busy: "{late} of {all} iterations were held up by others");
         }
         let report = script.areas.report().unwrap();
         assert_eq!((report.processors, report.base_processors), (2, 1));

@@ -72,7 +72,8 @@ fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
 /// How long a stranger that used a third of a processor in a rhythm, and was known for that, has to
 /// use most of it until it is left to it.
 fn until_a_rhythm_that_grew_is_met(seed: u64) -> Nanos {
-    let (known, mut met) = (5_000 * MS, 0);
+    // At any time of those that it is known over.
+    let (known, mut met) = ((5_000 + 97 * seed) * MS, 0);
     beside(
         seed,
         |now| (now + seed * MS) % (30 * MS) < if now < known { 10 * MS } else { 27 * MS },
