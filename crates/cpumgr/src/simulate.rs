@@ -43,6 +43,10 @@ pub struct SimulateArgs {
     /// Each parameter of `native` 25 % up and down, too.
     #[arg(long)]
     pub sensitivity: bool,
+    /// One line per policy, with what most, and nearly all, programs wait for; of all policies that
+    /// there are, unless some are named.
+    #[arg(long, conflicts_with_all = ["json", "csv", "sensitivity"])]
+    pub compare: bool,
     /// One line per execution, as comma-separated values.
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
@@ -86,6 +90,7 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
         .check(&registry)
         .map_err(|fault| Error::Usage(format!("--copies {}: {fault}", args.copies)))?;
     let policies: Vec<String> = match args.policy.as_slice() {
+        [] if args.compare => registry.names().into_iter().map(str::to_owned).collect(),
         [] => vec![workload.manager.policy.clone()],
         named if named.iter().any(|name| name == "all") => {
             registry.names().into_iter().map(str::to_owned).collect()
@@ -132,7 +137,9 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
             write(path, &svg::draw(timeline, &found[0].outcome))?;
         }
     }
-    Ok(if args.json {
+    Ok(if args.compare {
+        report::comparison(&workload, &found)
+    } else if args.json {
         report::json(&workload, &found)
     } else if args.csv {
         report::csv(&found)

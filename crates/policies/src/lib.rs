@@ -56,6 +56,7 @@
 pub mod admission;
 mod batch;
 mod cluster;
+pub mod conformance;
 mod crowd;
 pub mod decision;
 mod dss;

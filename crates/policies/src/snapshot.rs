@@ -66,6 +66,10 @@ pub struct AppView {
     /// program.
     #[serde(default)]
     pub program: Option<u64>,
+    /// What it was started for, as its user says (a label, a class), where that is known: the same
+    /// number for the same word, by [`AppView::number_of`].
+    #[serde(default)]
+    pub label: Option<u64>,
     /// Whose it is, by the operating system's number of the user; 0 where there is one user only,
     /// as in the simulator.
     #[serde(default)]
@@ -90,13 +94,14 @@ impl AppView {
             cpu_time: 0,
             speedup: None,
             program: None,
+            label: None,
             user: 0,
             arrival: 0,
         }
     }
 
-    /// The number of the program called `name`, for [`AppView::program`] (FNV-1a: the same in each
-    /// process).
+    /// The number of the program, or the label, called `name`, for [`AppView::program`] and
+    /// [`AppView::label`] (FNV-1a: the same in each process).
     #[must_use]
     pub fn number_of(name: &str) -> u64 {
         name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -10,6 +10,8 @@ use super::Found;
 use crate::json::SCHEMA;
 
 const NS: f64 = 1e9;
+/// Of executions, whose times are told.
+const PARTS: [f64; 3] = [0.50, 0.95, 0.99];
 
 /// A table per policy, and what changes with the kernel's parameters.
 pub(super) fn table(workload: &Workload, found: &[Found]) -> String {
@@ -62,6 +64,43 @@ pub(super) fn table(workload: &Workload, found: &[Found]) -> String {
                 change(|outcome| outcome.makespan() as f64),
             );
         }
+    }
+    text
+}
+
+/// A line per policy: what programs wait for, from the best mean response on.
+pub(super) fn comparison(workload: &Workload, found: &[Found]) -> String {
+    let runs = found.first().map_or(0, |found| found.outcome.executions.len());
+    let mut text = format!(
+        "{}: {} processors, {runs} executions; times in s\n\n{:<12}",
+        workload.name, workload.machine.processors, "policy"
+    );
+    let heads = [
+        "response", "p50", "p95", "p99", "wait p50", "p95", "p99", "makespan", "slowdown",
+        "fairness", "used %",
+    ];
+    for head in heads {
+        let _infallible = write!(text, " {head:>9}");
+    }
+    text.push('\n');
+    let mut outcomes: Vec<&Outcome> = found.iter().map(|found| &found.outcome).collect();
+    outcomes.sort_by(|a, b| a.response().total_cmp(&b.response()));
+    for outcome in outcomes {
+        let _infallible = write!(text, "{:<12} {:>9.3}", outcome.policy, outcome.response());
+        for part in PARTS {
+            let _infallible = write!(text, " {:>9.3}", outcome.response_within(part));
+        }
+        for part in PARTS {
+            let _infallible = write!(text, " {:>9.3}", outcome.wait_within(part));
+        }
+        let _infallible = writeln!(
+            text,
+            " {:>9.3} {:>9.2} {:>9.3} {:>9.1}",
+            outcome.makespan() as f64 / NS,
+            outcome.slowdown(),
+            outcome.fairness(),
+            100.0 * outcome.utilisation()
+        );
     }
     text
 }
@@ -133,6 +172,12 @@ pub(super) fn json(workload: &Workload, found: &[Found]) -> String {
 struct Measures {
     makespan_s: f64,
     response_s: f64,
+    response_p50_s: f64,
+    response_p95_s: f64,
+    response_p99_s: f64,
+    wait_p50_s: f64,
+    wait_p95_s: f64,
+    wait_p99_s: f64,
     slowdown: f64,
     fairness: f64,
     utilisation: f64,
@@ -145,9 +190,18 @@ struct Measures {
 }
 
 fn measures(outcome: &Outcome) -> Measures {
+    let [response_p50_s, response_p95_s, response_p99_s] =
+        PARTS.map(|part| outcome.response_within(part));
+    let [wait_p50_s, wait_p95_s, wait_p99_s] = PARTS.map(|part| outcome.wait_within(part));
     Measures {
         makespan_s: outcome.makespan() as f64 / NS,
         response_s: outcome.response(),
+        response_p50_s,
+        response_p95_s,
+        response_p99_s,
+        wait_p50_s,
+        wait_p95_s,
+        wait_p99_s,
         slowdown: outcome.slowdown(),
         fairness: outcome.fairness(),
         utilisation: outcome.utilisation(),

@@ -11,12 +11,18 @@
 pub fn allowed(keys: &[&str]) -> Option<&'static str> {
     Some(match *keys {
         ["machine", "processors"] | ["programs", _, "request" | "min" | "max"] => "from 1 to 4096",
+        ["machine", "smt_gain"] => "from 0.5 to 8",
+        ["machine", "remote"] => "from 1 to 100",
+        ["machine", "bandwidth"] => "from 0.01 to 4096",
+        ["manager", "hold"] => "at most 1s",
+        ["manager", "noise"] => "from 0 to 0.9",
         ["manager", "quantum"] => "from 1ms to 10s",
         ["manager", "level"] => "from 1 to 65536",
         ["native", "slice"] => "from 1us to 1s",
         ["native", "patience"] => "at most 3600s",
         ["native", "switch"] => "at most 1s",
         ["native", "coincidence"] => "from 0 to 10",
+        ["native", "adapts"] => "from 1ms to 3600s",
         ["programs", _, "iterations"] => "from 1 to 1000000",
         ["programs", _, "weight"] => "from 0.001 to 1000",
         ["programs", _, "refill"] => "at most 60s",
@@ -24,7 +30,9 @@ pub fn allowed(keys: &[&str]) -> Option<&'static str> {
             "one of \"constant\", \"diamond\", \"alternate\", { list = [2, 4] } with a number per iteration and \
              { file = \"NAME\" } with a number per line"
         }
-        ["programs", _, "curve", ..] => {
+        ["programs", _, "memory"] => "from 0 to 1",
+        ["programs", _, "native", "work"] => "from 0.01 to 100",
+        ["programs", _, "curve", ..] | ["programs", _, "native", "curve" | "busy", ..] => {
             "one of \"linear\", { amdahl = { serial = 0.1 } }, { downey = { parallelism = 8.0, variance = 0.5 } }, \
              { speedups = [[1, 1.0], [4, 3.5]] } and { times = [[1, 10.0], [4, 3.0]] }"
         }

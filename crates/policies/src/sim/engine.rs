@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use super::hardware::Hardware;
 use super::instance::{Instance, NEVER, Start};
 use super::outcome::{Execution, Outcome};
 use super::timeline::Timeline;
@@ -24,6 +25,7 @@ use crate::snapshot::{AppId, AppView, Cause, Nanos, Snapshot};
 use crate::speedups::{Sample, Speedups};
 
 mod moves;
+mod speeds;
 
 /// After this many decisions in a row without progress of any program, the policy lets all starve.
 const MOST_IDLE: u32 = 10_000;
@@ -147,6 +149,13 @@ struct Engine<'w> {
     timer: Nanos,
     admission: Nanos,
     next_id: u64,
+    hardware: Hardware,
+    /// Where programs are to be by the last decision; what is too young to be taken follows later.
+    targets: Vec<(AppId, Vec<u32>)>,
+    /// Since when a program has each processor.
+    since: BTreeMap<u32, Nanos>,
+    /// When the next processor may be taken that a target waits for.
+    hold_ends: Nanos,
     /// The application that ran last on each processor.
     used_by: BTreeMap<u32, AppId>,
     outcome: Outcome,
@@ -199,6 +208,10 @@ impl<'w> Engine<'w> {
             timer: NEVER,
             admission: NEVER,
             next_id: 0,
+            hardware: Hardware::new(&workload.machine),
+            targets: Vec::new(),
+            since: BTreeMap::new(),
+            hold_ends: NEVER,
             used_by: BTreeMap::new(),
             outcome,
             cpu_time: 0,
@@ -251,7 +264,7 @@ impl<'w> Engine<'w> {
         let own = self.running.iter().map(Instance::next).min().unwrap_or(NEVER);
         let arrival = self.arrivals.peek().map_or(NEVER, |Reverse(arrival)| arrival.at);
         let switch = self.switches.front().map_or(NEVER, |(at, _)| *at);
-        let timers = self.quantum_ends.min(self.timer).min(self.admission);
+        let timers = self.quantum_ends.min(self.timer).min(self.admission).min(self.hold_ends);
         own.min(arrival).min(switch).min(timers).max(self.now)
     }
 
@@ -297,6 +310,9 @@ impl<'w> Engine<'w> {
                 self.decide(Cause::Quantum)?;
             }
         }
+        if self.hold_ends <= self.now {
+            self.settle();
+        }
         self.plan();
         if self.running.is_empty() && !self.waiting.is_empty() && self.admission == NEVER {
             return Err(self.stuck());
@@ -336,6 +352,8 @@ impl<'w> Engine<'w> {
             let happened = instance.happen(self.now, patience);
             if let Some((processors, time)) = happened.sample.filter(|_| reports && !happened.ended)
             {
+                let off = wobble(self.outcome.reports.0, self.workload.manager.noise);
+                let time = ((time as f64 * off).round() as Nanos).max(1);
                 let sample = Sample { region: 0, processors, time, at: self.now };
                 let machine = self.workload.machine.processors;
                 if self.workload.manager.base_on_one
@@ -421,6 +439,7 @@ impl<'w> Engine<'w> {
             };
             self.admission = answer.next.filter(|next| *next > self.now).unwrap_or(NEVER);
             let number = (answer.admit as usize).min(room).min(queue.len());
+            let number = number.min(self.with_minima(number));
             if number == 0 {
                 break;
             }
@@ -435,6 +454,23 @@ impl<'w> Engine<'w> {
             self.admission = NEVER;
         }
         admitted
+    }
+
+    /// How many of the first `number` in the queue have their minimum beside those of the programs
+    /// that run. One program alone always has.
+    fn with_minima(&self, number: usize) -> usize {
+        if !self.workload.manager.keep_minima {
+            return number;
+        }
+        let mut sum: u64 = self.running.iter().map(|it| u64::from(it.view().floor())).sum();
+        let fits = |(place, (_, arrival)): &(usize, &(AppId, Arrival))| {
+            let program = &self.workload.programs[&self.workload.jobs[arrival.job].program];
+            let request = program.request_in(0, 0);
+            sum += u64::from(program.least(request).min(program.max.unwrap_or(u32::MAX)));
+            let is_alone = *place == 0 && self.running.is_empty();
+            is_alone || sum <= u64::from(self.workload.machine.processors)
+        };
+        self.waiting.iter().enumerate().take(number).take_while(fits).count()
     }
 
     fn as_waiting(&self, id: AppId, arrival: &Arrival) -> Waiting {
@@ -477,7 +513,15 @@ impl<'w> Engine<'w> {
     fn decide(&mut self, cause: Cause) -> Result<(), SimError> {
         let views = self.views();
         let snapshot = self.snapshot(&views, cause);
-        let decision = self.policy.decide(&snapshot);
+        let known = self.decision.allocations.iter().map(|it| it.app);
+        let passes = cause == Cause::Release
+            && self.workload.manager.work_list
+            && known.eq(views.iter().map(|view| view.id));
+        let decision = if passes {
+            self.policy.release(&snapshot, &self.decision)
+        } else {
+            self.policy.decide(&snapshot)
+        };
         self.outcome.decisions += 1;
         decision.check(&snapshot).map_err(|rule| SimError::Broken {
             policy: self.policy.name().to_owned(),
@@ -494,22 +538,6 @@ impl<'w> Engine<'w> {
         }
         Ok(())
     }
-
-    /// Computes all speeds anew.
-    fn plan(&mut self) {
-        self.running.iter_mut().for_each(Instance::settle);
-        let threads: u64 =
-            self.running.iter().map(|instance| u64::from(instance.runnable(self.now))).sum();
-        let load = threads as f64 / f64::from(self.workload.machine.processors);
-        let busy: f64 = self.running.iter().map(|instance| instance.busy(self.now)).sum();
-        let busy = (busy.round() as u32).min(self.workload.machine.processors);
-        for instance in &mut self.running {
-            instance.plan(self.now, &self.workload.native, load, busy);
-            if let Some(timeline) = &mut self.outcome.timeline {
-                instance.note(self.now, timeline);
-            }
-        }
-    }
 }
 
 /// What matters most when several things happen at once.
@@ -524,4 +552,14 @@ fn rank(cause: Cause) -> u32 {
         Cause::Timer => 6,
         Cause::Quantum => 7,
     }
+}
+
+/// The factor by which report number `at` is off: within 1 - `noise` and 1 + `noise`, by a fixed
+/// rule (splitmix64).
+fn wobble(at: u64, noise: f64) -> f64 {
+    let mut z = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let part = ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
+    1.0 + noise * (2.0 * part - 1.0)
 }

@@ -66,6 +66,14 @@ pub(super) struct Instance<'w> {
     pub(super) was_on: Vec<u32>,
     pub(super) stalled_until: Nanos,
     pub(super) track: usize,
+    /// Nodes of its memory: those on which it ran first.
+    pub(super) homes: Vec<u32>,
+    /// Threads of its teams under the kernel.
+    active: u32,
+    /// When its runtime looks at the load again.
+    looks_at: Nanos,
+    /// The part of the time in which its threads are runnable under the kernel.
+    presence: f64,
     iteration: u32,
     phase: usize,
     /// Steps of the phase that are done.
@@ -120,6 +128,10 @@ impl<'w> Instance<'w> {
             was_on: Vec::new(),
             stalled_until: 0,
             track: 0,
+            homes: Vec::new(),
+            active: u32::MAX,
+            looks_at: NEVER,
+            presence: 1.0,
             iteration: 0,
             phase: 0,
             step: 0,
@@ -145,7 +157,7 @@ impl<'w> Instance<'w> {
         AppView {
             id: self.id,
             request: self.request,
-            min: self.program.min,
+            min: self.program.least(self.request),
             max: self.program.max.unwrap_or(u32::MAX),
             weight: self.program.weight,
             allocated: self.allocated,
@@ -155,6 +167,7 @@ impl<'w> Instance<'w> {
             program: Some(AppView::number_of(
                 self.program.execution_of.as_deref().unwrap_or(self.name),
             )),
+            label: self.program.label.as_deref().map(AppView::number_of),
             user: 0,
             arrival: self.arrival,
         }
@@ -183,9 +196,10 @@ impl<'w> Instance<'w> {
     fn target(&self) -> u32 {
         match self.place {
             Place::Nowhere => self.team,
+            Place::Own | Place::Shared(_) if self.program.rigid => self.request,
             Place::Own => u32::try_from(self.cpus.len()).unwrap_or(u32::MAX),
             Place::Shared(_) => 1,
-            Place::Unbound => self.request,
+            Place::Unbound => self.active.min(self.request),
         }
     }
 
@@ -232,7 +246,8 @@ impl<'w> Instance<'w> {
         } else {
             NEVER
         };
-        self.ends.min(self.boundary).min(stall).min(spin)
+        let looks_at = if self.place == Place::Unbound { self.looks_at } else { NEVER };
+        self.ends.min(self.boundary).min(stall).min(spin).min(looks_at)
     }
 
     /// Does what is due now.
@@ -306,6 +321,71 @@ impl<'w> Instance<'w> {
         }
     }
 
+    /// What it does next under the kernel, alone: for how long its threads are runnable, and for how
+    /// long they are not.
+    fn alone(&self, busy: u32) -> (f64, f64) {
+        let amount = self.next_amount();
+        let threads = if self.now_in().is_parallel() { self.team.max(1) } else { 1 };
+        match &self.program.native {
+            Some(code) => code.alone(amount, threads),
+            None if self.now_in().is_parallel() => (amount / self.speed(threads, busy), 0.0),
+            None => (amount, 0.0),
+        }
+    }
+
+    /// The work of a region, or what is left of a serial phase.
+    fn next_amount(&self) -> f64 {
+        if self.now_in().is_parallel() { self.now_in().region_work() } else { self.left.max(1.0) }
+    }
+
+    fn as_team(&self) -> Team {
+        Team {
+            threads: if self.now_in().is_parallel() { self.team.max(1) } else { 1 },
+            blocks: self.program.waiting == Waits::Block,
+            refill: self.program.refill.ns(),
+        }
+    }
+
+    /// For which part of the time its threads are runnable under the kernel, while there are `load`
+    /// of all programs per processor.
+    pub(super) fn present(&self, native: &Native, load: f64, busy: u32) -> f64 {
+        let (alone, idle) = self.alone(busy);
+        if idle <= 0.0 {
+            return 1.0;
+        }
+        let time = native.region(self.as_team(), alone, load);
+        time / (time + idle)
+    }
+
+    /// The same, as found for all programs together.
+    pub(super) fn set_presence(&mut self, presence: f64) {
+        self.presence = presence;
+    }
+
+    /// Its runtime looks at the load: so many runnable threads per processor.
+    pub(super) fn look(&mut self, now: Nanos, native: &Native, load: f64) {
+        let Some(every) = native.adapts.filter(|_| self.place == Place::Unbound) else { return };
+        if self.looks_at == NEVER {
+            self.looks_at = now.saturating_add(every.0);
+        }
+        if self.looks_at <= now && load > 0.0 {
+            let before = f64::from(self.active.min(self.request));
+            // At most the request: the cast is exact.
+            self.active = (before / load).round().clamp(1.0, f64::from(self.request)) as u32;
+            self.looks_at = now.saturating_add(every.0);
+        }
+    }
+
+    /// The processors on which its threads work.
+    pub(super) fn works_on(&self) -> &[u32] {
+        let threads = match (self.place, self.now_in().is_parallel()) {
+            (Place::Own, true) => self.team.max(1) as usize,
+            (Place::Own | Place::Shared(_), _) => 1,
+            (Place::Nowhere | Place::Unbound, _) => 0,
+        };
+        &self.cpus[..threads.min(self.cpus.len())]
+    }
+
     /// Processors that it keeps busy.
     pub(super) fn busy(&self, now: Nanos) -> f64 {
         let team = if self.now_in().is_parallel() { self.team.max(1) } else { 1 };
@@ -330,8 +410,17 @@ impl<'w> Instance<'w> {
     }
 
     /// How fast it goes from now on, and when something happens next. `load`: runnable threads per
-    /// processor; `busy`: processors that work, of all programs.
-    pub(super) fn plan(&mut self, now: Nanos, native: &Native, load: f64, busy: u32) {
+    /// processor, of all programs, while its own are; `busy`: processors that work, of all
+    /// programs; `hardware`: its speed on the processors that it has, relative to near memory and
+    /// whole cores.
+    pub(super) fn plan(
+        &mut self,
+        now: Nanos,
+        native: &Native,
+        load: f64,
+        busy: u32,
+        hardware: f64,
+    ) {
         let is_parallel = self.now_in().is_parallel();
         let (work, region) = (self.whole(), self.now_in().region_work());
         let begun = self.regions_begun();
@@ -350,15 +439,13 @@ impl<'w> Instance<'w> {
             Place::Shared(part) if !is_parallel => (part, part),
             Place::Shared(part) => (speedup / f64::from(team) * part, part),
             Place::Unbound => {
-                let threads = if is_parallel { team } else { 1 };
-                let alone = if is_parallel { region / speedup } else { self.left.max(1.0) };
-                let blocks = self.program.waiting == Waits::Block;
-                let team = Team { threads, blocks, refill: self.program.refill.ns() };
-                let time = native.region(team, alone, load);
-                let amount = if is_parallel { region } else { self.left.max(1.0) };
-                (amount / time, f64::from(self.runnable(now)) / load.max(1.0))
+                let (alone, idle) = self.alone(busy);
+                let time = native.region(self.as_team(), alone, load) + idle;
+                let width = f64::from(self.runnable(now)) / load.max(1.0) * self.presence;
+                (self.next_amount() / time, width)
             }
         };
+        self.rate *= hardware;
         let after = |work: f64, rate: f64| {
             if rate > 0.0 {
                 now.saturating_add(((work / rate).ceil() as Nanos).max(1))

@@ -30,6 +30,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::curve::Curve;
 use super::span::Span;
 
 /// The kernel and the runtime of a system without a manager.
@@ -45,6 +46,10 @@ pub struct Native {
     /// How often the threads of a team run at once, relative to chance. Below 1 where wake-ups put
     /// them on one processor.
     pub coincidence: f64,
+    /// How often each program's runtime looks how many threads run per processor, and makes its
+    /// teams so much smaller or larger (at most the request). None: teams have the size of the
+    /// request.
+    pub adapts: Option<Span>,
 }
 
 impl Default for Native {
@@ -56,6 +61,7 @@ impl Default for Native {
             patience: Span::from_us(5_000),
             switch: Span::from_us(25),
             coincidence: 0.6,
+            adapts: None,
         }
     }
 }
@@ -78,6 +84,10 @@ impl Native {
         }
         if self.switch > second {
             return Err(("switch", format!("{} is too long; it is at most 1s", self.switch)));
+        }
+        if let Some(every) = self.adapts.filter(|every| *every < Span::from_ms(1) || *every > hour)
+        {
+            return Err(("adapts", format!("{every}; it is from 1ms to 3600s")));
         }
         if !(0.0..=10.0).contains(&self.coincidence) {
             return Err((
@@ -123,6 +133,45 @@ impl Native {
         let spinning = 1.0 / (together / alone.max(1.0) + 1.0 / (alone + wait));
         let time = if team.blocks { blocking } else { spinning.min(blocking) };
         time.max(load * alone) * refilled
+    }
+}
+
+/// A program as another compiler and runtime made it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NativeCode {
+    /// Its work on one processor, relative to that of the program under a manager.
+    pub work: f64,
+    /// How it speeds up, relative to itself.
+    pub curve: Curve,
+    /// How it would speed up if its threads never waited without occupying their processors. What
+    /// it takes beyond that it leaves its processors idle, and other programs may use them. None:
+    /// it leaves none idle.
+    pub busy: Option<Curve>,
+}
+
+impl Default for NativeCode {
+    fn default() -> Self {
+        Self { work: 1.0, curve: Curve::Linear, busy: None }
+    }
+}
+
+impl NativeCode {
+    /// Says whether each value is in its range; a fault is its name and what is allowed.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        if !(0.01..=100.0).contains(&self.work) {
+            return Err(("work", format!("{}; it is from 0.01 to 100", self.work)));
+        }
+        self.curve.check().map_err(|message| ("curve", message))?;
+        self.busy.as_ref().map_or(Ok(()), Curve::check).map_err(|message| ("busy", message))
+    }
+
+    /// For how long a team of `threads` alone is busy with `work` (of the program under a manager),
+    /// and for how long it leaves its processors idle.
+    pub(super) fn alone(&self, work: f64, threads: u32) -> (f64, f64) {
+        let whole = work * self.work / self.curve.at(threads);
+        let busy = self.busy.as_ref().map_or(whole, |curve| work * self.work / curve.at(threads));
+        (busy.min(whole), (whole - busy).max(0.0))
     }
 }
 
@@ -190,6 +239,16 @@ mod tests {
         // Waiters that spin for 1 ms first: 2 x (1 ms + 25 us + 1 ms).
         let impatient = Native { patience: Span::from_us(1_000), ..native };
         assert!((impatient.region(team(9, false), 1e6, 2.0) - 4.05e6).abs() < 1.0);
+    }
+
+    #[test]
+    fn code_of_another_runtime_is_slower_and_leaves_processors_idle() {
+        // 1.5 times the work; on 4 threads half as fast again as on one, and busy as a linear team.
+        let curve = Curve::Times(vec![(1, 6.0), (4, 4.0)]);
+        let code = NativeCode { work: 1.5, curve, busy: Some(Curve::Linear) };
+        assert_eq!(code.alone(8.0, 1), (12.0, 0.0));
+        assert_eq!(code.alone(8.0, 4), (3.0, 5.0));
+        assert_eq!(NativeCode { busy: None, ..code }.alone(8.0, 4), (8.0, 0.0));
     }
 
     #[test]

@@ -100,6 +100,13 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if number > 0.0 { sum / number } else { 0.0 }
 }
 
+fn nearest_rank(mut times: Vec<Nanos>, part: f64) -> f64 {
+    times.sort_unstable();
+    // At most the number of executions: the cast is exact, and saturates.
+    let rank = (part * times.len() as f64).ceil() as usize;
+    times.get(rank.clamp(1, times.len().max(1)) - 1).map_or(0.0, |time| seconds(*time as f64))
+}
+
 impl Outcome {
     /// From the first arrival to the last end.
     #[must_use]
@@ -112,6 +119,19 @@ impl Outcome {
     #[must_use]
     pub fn response(&self) -> f64 {
         seconds(mean(self.executions.iter().map(|e| e.response() as f64)))
+    }
+
+    /// The response time in s within which this part of the executions, 0 to 1, have ended: the
+    /// nearest one that was, 0 without executions.
+    #[must_use]
+    pub fn response_within(&self, part: f64) -> f64 {
+        nearest_rank(self.executions.iter().map(Execution::response).collect(), part)
+    }
+
+    /// The same for the time in s from arrival to start.
+    #[must_use]
+    pub fn wait_within(&self, part: f64) -> f64 {
+        nearest_rank(self.executions.iter().map(|e| e.started - e.arrival).collect(), part)
     }
 
     /// Processor time that programs had.

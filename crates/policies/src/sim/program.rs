@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::Curve;
+use super::native::NativeCode;
 use super::span::Span;
 use super::workload::Fault;
 use crate::snapshot::{MAX_WEIGHT, MIN_WEIGHT};
@@ -57,6 +58,21 @@ pub struct Program {
     /// are taken for executions of one.
     #[serde(default)]
     pub execution_of: Option<String>,
+    /// What policies learn of it besides its name: what it was started for.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Its team is never smaller than its request: with fewer processors, threads wait for each
+    /// other's processors. Its request is also its minimum.
+    #[serde(default)]
+    pub rigid: bool,
+    /// The part of a thread's time that goes to memory where that is near and free, 0 to 1: what
+    /// [`MachineSpec::remote`](super::MachineSpec::remote) and
+    /// [`MachineSpec::bandwidth`](super::MachineSpec::bandwidth) make longer.
+    #[serde(default)]
+    pub memory: f64,
+    /// The program as another compiler and runtime made it, which runs under the policy `none`.
+    #[serde(default)]
+    pub native: Option<NativeCode>,
 }
 
 fn one() -> u32 {
@@ -181,6 +197,10 @@ impl Program {
             max: None,
             weight: 1.0,
             execution_of: None,
+            label: None,
+            rigid: false,
+            memory: 0.0,
+            native: None,
         }
     }
 
@@ -232,6 +252,16 @@ impl Program {
             Pattern::Constant | Pattern::Diamond | Pattern::Alternate => {}
         }
         self.curve.check().map_err(|message| Fault::at("curve", message))?;
+        if !(0.0..=1.0).contains(&self.memory) {
+            return Err(Fault::at("memory", format!("{}; it is from 0 to 1", self.memory)));
+        }
+        if let Some(native) = &self.native {
+            native.check().map_err(|(at, message)| Fault::at(&format!("native.{at}"), message))?;
+        }
+        if self.rigid && self.max.is_some_and(|max| max < self.peak()) {
+            let message = "less than the request of a rigid program, which is its minimum";
+            return Err(Fault::at("max", message));
+        }
         if self.refill > Span::from_ms(60_000) {
             return Err(Fault::at("refill", format!("{}; it is at most 60s", self.refill)));
         }
@@ -273,6 +303,11 @@ impl Program {
             }
             Pattern::List(list) => list[iteration as usize % list.len()],
         }
+    }
+
+    /// The fewest processors that it should have while it asks for `request`.
+    pub(super) fn least(&self, request: u32) -> u32 {
+        if self.rigid { self.min.max(request) } else { self.min }
     }
 
     /// The largest request that it ever makes.

@@ -58,7 +58,7 @@ pub struct Workload {
 }
 
 /// A regular machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineSpec {
     /// Logical processors.
@@ -72,6 +72,25 @@ pub struct MachineSpec {
     /// Processors of a memory node; all, if it is left out.
     #[serde(default)]
     pub per_node: Option<u32>,
+    /// What two busy hardware threads of a core do together, relative to one; each further thread
+    /// adds as much as the second.
+    #[serde(default = "usual_gain")]
+    pub smt_gain: f64,
+    /// How much longer memory of another node takes than that of the own one.
+    #[serde(default = "no_factor")]
+    pub remote: f64,
+    /// How many threads that do nothing but read and write keep the memory of a node busy. None: no
+    /// number of threads does.
+    #[serde(default)]
+    pub bandwidth: Option<f64>,
+}
+
+fn usual_gain() -> f64 {
+    1.3
+}
+
+fn no_factor() -> f64 {
+    1.0
 }
 
 fn one() -> u32 {
@@ -82,7 +101,15 @@ impl MachineSpec {
     /// A machine of `processors` processors under one cache.
     #[must_use]
     pub fn flat(processors: u32) -> Self {
-        Self { processors, per_core: 1, per_cache: None, per_node: None }
+        Self {
+            processors,
+            per_core: 1,
+            per_cache: None,
+            per_node: None,
+            smt_gain: usual_gain(),
+            remote: no_factor(),
+            bandwidth: None,
+        }
     }
 
     /// Its processors.
@@ -116,12 +143,22 @@ impl MachineSpec {
                 return Err(Fault::at(at, message));
             }
         }
+        for (at, factor, lowest, highest) in [
+            ("smt_gain", Some(self.smt_gain), 0.5, 8.0),
+            ("remote", Some(self.remote), 1.0, 100.0),
+            ("bandwidth", self.bandwidth, 0.01, 4096.0),
+        ] {
+            if let Some(factor) = factor.filter(|it| !(lowest..=highest).contains(it)) {
+                let message = format!("{factor}; it is from {lowest} to {highest}");
+                return Err(Fault::at(at, message));
+            }
+        }
         Ok(())
     }
 }
 
 /// How the processors are shared out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ManagerSpec {
     /// The policy.
@@ -139,6 +176,18 @@ pub struct ManagerSpec {
     pub base_on_one: bool,
     /// In which order the hardware threads of a core are filled.
     pub smt: Smt,
+    /// Whether processors that programs give back go to the work-list of the last decision, as in
+    /// the daemon, until a quantum ends or something else happens; else there is a new decision.
+    pub work_list: bool,
+    /// For how long a processor is not taken from a program after it was given, unless the program
+    /// wants less: 10ms in the daemon, or a quarter of the quantum.
+    pub hold: Span,
+    /// How far the times that programs report may be off, as a part of them: each is by a number
+    /// between these ends, made by a fixed rule.
+    pub noise: f64,
+    /// Whether a program waits in the queue until its minimum fits beside those of the programs that
+    /// run.
+    pub keep_minima: bool,
 }
 
 impl Default for ManagerSpec {
@@ -150,6 +199,10 @@ impl Default for ManagerSpec {
             master_always: true,
             base_on_one: false,
             smt: Smt::Spread,
+            work_list: true,
+            hold: Span(0),
+            noise: 0.0,
+            keep_minima: false,
         }
     }
 }
@@ -250,6 +303,14 @@ impl Workload {
         let quantum = self.manager.quantum;
         if !(Span::from_ms(1)..=Span::from_ms(10_000)).contains(&quantum) {
             return Err(Fault::at("manager.quantum", format!("{quantum}; it is from 1ms to 10s")));
+        }
+        if self.manager.hold > Span::from_ms(1_000) {
+            let message = format!("{}; it is at most 1s", self.manager.hold);
+            return Err(Fault::at("manager.hold", message));
+        }
+        if !(0.0..=0.9).contains(&self.manager.noise) {
+            let message = format!("{}; it is from 0 to 0.9", self.manager.noise);
+            return Err(Fault::at("manager.noise", message));
         }
         // The range of every policy's own parameter of this name.
         if let Some(level) = self.manager.level.filter(|level| !(1..=MAX_LEVEL).contains(level)) {

@@ -1,6 +1,7 @@
 //! What the policies and the placement do, seen from outside the crate.
 
 mod confined;
+mod conformance;
 mod invariants;
 mod marginal;
 mod parameters;

@@ -62,3 +62,9 @@ fn its_parameters_are_changed_as_those_of_others() {
     assert!(policy.configure("percent", &Value::Whole(91)).is_err());
     assert_eq!(policy.parameters()[0].value, Value::Whole(50));
 }
+
+#[test]
+fn it_conforms() {
+    let found = policies::conformance::check(|| Box::<Reserve>::default());
+    assert!(found.is_ok(), "{found:?}");
+}

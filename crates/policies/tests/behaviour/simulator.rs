@@ -147,6 +147,7 @@ fn the_kernel_shares_fairly_among_long_regions_and_lets_short_ones_wait() {
         coincidence: 0.0,
         patience: Span::from_ms(1000),
         switch: Span(0),
+        adapts: None,
     };
     let with = |program: Program| {
         let mut work = workload(4, &[("a", program)], vec![Job::new("a", 2, 1)]);
@@ -191,6 +192,7 @@ fn waiters_that_block_leave_serial_phases_alone() {
         coincidence: 0.0,
         patience: Span::from_ms(1_000_000),
         switch: Span(0),
+        adapts: None,
     };
     let with = |waiting: Waits| {
         let team = Program { phases: phases.clone(), iterations: 10, waiting, ..program(4, 1, 1) };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::instance::{Instance, Place};
+use super::super::instance::{Instance, NEVER, Place};
 use super::Engine;
 use crate::placement::Machine;
 use crate::snapshot::{AppId, Nanos};
@@ -13,9 +13,17 @@ use crate::snapshot::{AppId, Nanos};
 const NEAR: f64 = 0.25;
 
 impl Engine<'_> {
-    /// Programs get what was decided.
+    /// Programs are to have what was decided.
     pub(super) fn follow(&mut self) {
-        let placed = self.placement.place(&self.machine, &self.decision);
+        self.targets = self.placement.place(&self.machine, &self.decision);
+        self.settle();
+    }
+
+    /// Programs get what was decided, but for processors that others keep because they are too young
+    /// to be taken. Those follow when their hold is over.
+    pub(super) fn settle(&mut self) {
+        let placed = self.kept_from(self.targets.clone());
+        let holds = self.workload.manager.hold.0 > 0;
         let mut sharers: BTreeMap<u32, u32> = BTreeMap::new();
         for ((_, cpus), allocation) in placed.iter().zip(&self.decision.allocations) {
             if allocation.shared {
@@ -43,28 +51,62 @@ impl Engine<'_> {
                 instance.stalled_until = instance.stalled_until.max(self.now + stall);
             }
             for (vp, &cpu) in cpus.iter().enumerate() {
+                if holds && !instance.cpus.contains(&cpu) {
+                    self.since.insert(cpu, self.now);
+                }
                 self.used_by.insert(cpu, instance.id);
                 match instance.was_on.get_mut(vp) {
                     Some(slot) => *slot = cpu,
                     None => instance.was_on.push(cpu),
                 }
             }
-            instance.place = match (allocation.shared, cpus.first()) {
-                (_, None) => Place::Nowhere,
-                (false, _) => Place::Own,
-                (true, Some(cpu)) => {
-                    let sharers = sharers.get(cpu).copied().unwrap_or(1);
+            let shared = sharers.get(cpus.first().unwrap_or(&u32::MAX)).copied().unwrap_or(0);
+            instance.place = match (allocation.shared, cpus.len()) {
+                (_, 0) => Place::Nowhere,
+                (true, 1) if shared > 0 => {
                     // The kernel gives them slices in turn, each with a cold cache.
-                    let refilled = if sharers > 1 {
+                    let refilled = if shared > 1 {
                         1.0 + refill / self.workload.native.slice.ns()
                     } else {
                         1.0
                     };
-                    Place::Shared(1.0 / f64::from(sharers) / refilled)
+                    Place::Shared(1.0 / f64::from(shared) / refilled)
                 }
+                _ => Place::Own,
             };
             instance.cpus = cpus;
         }
+    }
+
+    /// The targets, but for processors whose hold is not over: the programs that have them alone
+    /// keep them, as far as they want them, and those that are to have them wait.
+    fn kept_from(&mut self, mut targets: Vec<(AppId, Vec<u32>)>) -> Vec<(AppId, Vec<u32>)> {
+        self.hold_ends = NEVER;
+        let hold = self.workload.manager.hold.0;
+        if hold == 0 || self.decision.unbound {
+            return targets;
+        }
+        let mut kept: Vec<(usize, u32)> = Vec::new();
+        for (at, instance) in self.running.iter().enumerate() {
+            let Place::Own = instance.place else { continue };
+            let mut room = (instance.view().wants() as usize).saturating_sub(targets[at].1.len());
+            for &cpu in instance.cpus.iter().filter(|cpu| !targets[at].1.contains(cpu)) {
+                let ends = self.since.get(&cpu).map_or(0, |since| since + hold);
+                let is_wanted = targets.iter().any(|(_, cpus)| cpus.contains(&cpu));
+                if ends > self.now && is_wanted && room > 0 {
+                    room -= 1;
+                    kept.push((at, cpu));
+                    self.hold_ends = self.hold_ends.min(ends);
+                }
+            }
+        }
+        for (_, cpu) in &kept {
+            targets.iter_mut().for_each(|(_, cpus)| cpus.retain(|it| it != cpu));
+        }
+        for (at, cpu) in kept {
+            targets[at].1.push(cpu);
+        }
+        targets
     }
 }
 

@@ -1,0 +1,92 @@
+//! How fast each program goes, given where all of them are.
+
+use super::super::hardware::Working;
+use super::super::instance::Place;
+use super::Engine;
+
+/// How often presences are computed anew until they agree with each other.
+const ROUNDS: u32 = 64;
+/// A change of presence that is none.
+const AGREED: f64 = 1e-9;
+
+impl Engine<'_> {
+    /// Computes all speeds anew.
+    pub(super) fn plan(&mut self) {
+        let now = self.now;
+        for instance in &mut self.running {
+            instance.settle();
+            if instance.homes.is_empty() && instance.place == Place::Own {
+                let mut homes: Vec<u32> =
+                    instance.cpus.iter().map(|cpu| self.hardware.node(*cpu)).collect();
+                homes.sort_unstable();
+                homes.dedup();
+                instance.homes = homes;
+            }
+        }
+        let busy: f64 = self.running.iter().map(|instance| instance.busy(now)).sum();
+        let busy = (busy.round() as u32).min(self.workload.machine.processors);
+        let loads = self.loads(busy);
+        let working = |it: &super::Instance<'_>| it.runnable(now);
+        let unbound: Vec<u32> = self.running.iter().map(working).collect();
+        let programs: Vec<Working<'_>> = self
+            .running
+            .iter()
+            .zip(unbound)
+            .map(|(instance, unbound)| Working {
+                cpus: instance.works_on(),
+                unbound,
+                memory: instance.program.memory,
+                homes: &instance.homes,
+            })
+            .collect();
+        let speeds = self.hardware.speeds(&programs);
+        let native = &self.workload.native;
+        for (at, instance) in self.running.iter_mut().enumerate() {
+            let hardware = speeds.as_ref().map_or(1.0, |speeds| speeds[at]);
+            instance.look(now, native, loads[at]);
+            instance.plan(now, native, loads[at], busy, hardware);
+            if let Some(timeline) = &mut self.outcome.timeline {
+                instance.note(now, timeline);
+            }
+        }
+    }
+
+    /// Runnable threads per processor while those of each program are. A program that leaves
+    /// processors idle meets the others' threads only as often as they are there: its presence, and
+    /// theirs, follow from each other and are computed in turn, from the shortest times on.
+    fn loads(&mut self, busy: u32) -> Vec<f64> {
+        let now = self.now;
+        let threads: Vec<f64> =
+            self.running.iter().map(|instance| f64::from(instance.runnable(now))).collect();
+        let processors = f64::from(self.workload.machine.processors);
+        let all: f64 = threads.iter().sum();
+        let mut presences = vec![1.0; threads.len()];
+        let mut loads = vec![all / processors; threads.len()];
+        if self.running.iter().any(|instance| instance.program.native.is_some()) && all > 0.0 {
+            presences = self
+                .running
+                .iter()
+                .map(|instance| instance.present(&self.workload.native, 0.0, busy))
+                .collect();
+            for _ in 0..ROUNDS {
+                let all: f64 = threads.iter().zip(&presences).map(|(n, there)| n * there).sum();
+                let mut change = 0.0_f64;
+                for (at, load) in loads.iter_mut().enumerate() {
+                    *load = (all + threads[at] * (1.0 - presences[at])) / processors;
+                }
+                for (at, instance) in self.running.iter().enumerate() {
+                    let present = instance.present(&self.workload.native, loads[at], busy);
+                    change = change.max((present - presences[at]).abs());
+                    presences[at] = present;
+                }
+                if change < AGREED {
+                    break;
+                }
+            }
+        }
+        for (instance, presence) in self.running.iter_mut().zip(presences) {
+            instance.set_presence(presence);
+        }
+        loads
+    }
+}
