@@ -397,11 +397,11 @@ struct Score {
 
 /// What the score must not fall below: within 10, 25 and 50 %, or winners.
 const HELD: [(&str, [usize; 3]); 5] = [
-    ("native times", [0, 0, 0]),
-    ("managed times of P0", [0, 24, 24]),
-    ("ratios", [0, 0, 0]),
-    ("winners", [38, 38, 38]),
-    ("directions", [0, 0, 0]),
+    ("native times", [16, 24, 35]),
+    ("managed times of P0", [18, 24, 24]),
+    ("ratios", [16, 25, 39]),
+    ("winners", [41; 3]),
+    ("directions", [5; 3]),
 ];
 
 impl Score {
