@@ -2,6 +2,7 @@
 //! than it, and each stands beside the model that tries all its orders.
 
 pub mod arrival;
+pub(crate) mod custody;
 pub(crate) mod lending;
 pub(crate) mod open_ring;
 pub mod ring;

@@ -3,8 +3,9 @@
 //!
 //! # Terms
 //! A *root* is a master that owns its workers. One kind is an outermost master (a thread of the
-//! program, outside any region), which reserves workers 1, 2, ... for as long as it lives; thread i
-//! of its teams is always worker i (D3). The other kind is the master of an explicit group
+//! program, outside any region), which reserves workers 1, 2, ...; thread i of its teams is always
+//! worker i (D3), until another outermost master that lacks workers takes all of them while it has
+//! no region open ([`crate::protocols::custody`]). The other kind is the master of an explicit group
 //! (`nanothreads::groups`), which gets neighbours from the root around until its region ends
 //! (`lead`).
 //!
@@ -14,6 +15,9 @@
 //!
 //! # What touches what
 //! [`Local`]: its thread only. The lenders inside: see [`crate::protocols::lending`].
+//!
+//! An outermost master opens its region before it looks whether its workers are still its own, and
+//! closes it when nothing of the region stands on their lines any more ([`crate::teams::team`]).
 //!
 //! # Invariants
 //! - L1 A worker is in the reach of one master at a time: a root, the masters that borrow from it,

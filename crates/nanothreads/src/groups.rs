@@ -155,12 +155,18 @@ impl<'w> Groups<'w> {
             Shape::Weights(weights) => weights,
             Shape::Domain(domain) => {
                 let team = reserve();
-                if let Some((sizes, workers)) = domain.arrange(local().members(team.size())) {
-                    let shared = share(sizes.len());
-                    fork_parts(Concurrency::Promised, sizes.len(), sizes, &workers, |group| {
-                        body(group, &shared)
+                if domain.arrange(local().members(team.size())).is_some() {
+                    return deeper(&team, |divided, workers| {
+                        // They may be others than a moment ago.
+                        let as_they_come = || (vec![workers.len() + 1], workers.to_vec());
+                        let (sizes, workers) = domain.arrange(workers).unwrap_or_else(as_they_come);
+                        let shared = share(sizes.len());
+                        let count = sizes.len();
+                        divided.fork(Concurrency::Promised, count, sizes, &workers, |group| {
+                            body(group, &shared)
+                        });
+                        shared
                     });
-                    return shared;
                 }
                 Cow::Owned(domain.weights())
             }
@@ -225,9 +231,10 @@ fn divide_by<F: Fn(Group) + Sync>(
     if count == 0 {
         return;
     }
-    let total = reserve().size();
+    let team = reserve();
+    let total = team.size();
     let sizes = if count <= total { sizes(total) } else { vec![1; total] };
-    fork_parts(concurrency, count, sizes, local().members(total), body);
+    deeper(&team, |divided, workers| divided.fork(concurrency, count, sizes, workers, body));
 }
 
 /// All that the caller can have.
@@ -236,66 +243,63 @@ fn reserve() -> Team {
     Team::reserve_available(local.grant(local.wish()))
 }
 
-/// Runs `body` for `count` groups on parts of `sizes`, of which the first begins with the caller,
-/// and the others are what `workers`, members 1.. of the reserved team, are in this order.
-fn fork_parts<F: Fn(Group) + Sync>(
-    concurrency: Concurrency,
-    count: usize,
-    sizes: Vec<usize>,
-    workers: &[&'static Worker],
-    body: F,
-) {
-    let local = local();
-    let total = workers.len() + 1;
-    let firsts: Vec<usize> =
-        sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
-    let crowd = local.crowd_of(narrow(total));
-    let masters: Vec<&'static Worker> =
-        firsts[1..].iter().map(|first| workers[first - 1]).collect();
-    let parts = Parts {
-        sizes: &sizes,
-        firsts: &firsts,
-        total,
-        follows: local.followed(),
-        crowd,
-        workers,
-        count,
-    };
-    let next = AtomicUsize::new(0);
-    let masters_alone = [sizes.len()];
-    let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);
-    deeper(local, || {
-        // SAFETY: - L1: the caller reserved `masters` and forks nothing else before the leading
-        // ends; `run_team_in` joins.
+impl Divided<'_> {
+    /// Runs `body` for `count` groups on parts of `sizes`, of which the first begins with the
+    /// caller, and the others are what `workers`, members 1.. of the team in some order, are.
+    fn fork<F: Fn(Group) + Sync>(
+        self,
+        concurrency: Concurrency,
+        count: usize,
+        sizes: Vec<usize>,
+        workers: &[&'static Worker],
+        body: F,
+    ) {
+        let Self { local, follows, crowd } = self;
+        let total = workers.len() + 1;
+        let firsts: Vec<usize> =
+            sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
+        let masters: Vec<&'static Worker> =
+            firsts[1..].iter().map(|first| workers[first - 1]).collect();
+        let parts =
+            Parts { sizes: &sizes, firsts: &firsts, total, follows, crowd, workers, count };
+        let next = AtomicUsize::new(0);
+        let masters_alone = [sizes.len()];
+        let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);
+        // SAFETY: - L1: the caller has `masters` (`deeper`) and forks nothing else before the
+        // leading ends; `run_team_in` joins.
         let _led = unsafe { local.lead(&head, &masters) };
         let team = Team::reserve_available(masters_alone[0]);
         region::run_team_in(concurrency, &team, |member| parts.run_one(member, &next, &body));
-    });
+    }
 }
 
-/// Runs `body` with the caller's `size` threads, the first of its team, as its group: regions
-/// inside have at most that many threads. With `follows_grant` fewer when the program has fewer.
-pub(crate) fn within<R>(
-    local: &Local,
-    size: usize,
-    follows_grant: bool,
-    body: impl FnOnce() -> R,
-) -> R {
-    let follows = if follows_grant { local.followed() } else { Follows::Nothing };
-    let crowd = local.crowd_of(narrow(size));
-    let sizes = [size];
-    let head = Head::new(&sizes, 0, size, follows, crowd);
-    deeper(local, || {
-        // SAFETY: - L1: the caller reserved its members, and has them again when the leading has
-        // ended.
-        let _led = unsafe { local.lead(&head, local.outer_members(size)) };
+/// Runs `body` with the caller's `team` as its group: regions inside have at most that many
+/// threads. With `follows_grant` fewer when the program has fewer.
+pub(crate) fn within<R>(team: &Team, follows_grant: bool, body: impl FnOnce() -> R) -> R {
+    let sizes = [team.size()];
+    deeper(team, |Divided { local, follows, crowd }, workers| {
+        let follows = if follows_grant { follows } else { Follows::Nothing };
+        let head = Head::new(&sizes, 0, sizes[0], follows, crowd);
+        // SAFETY: - L1: the caller has its members (`deeper`), and has them again when the leading
+        // has ended.
+        let _led = unsafe { local.lead(&head, workers) };
         let _outside = join::outside();
         body()
     })
 }
 
-/// Runs `fork` one depth lower: the group of the caller's depth is in use.
-fn deeper<R>(local: &Local, fork: impl FnOnce() -> R) -> R {
+/// The master of a team that is divided, as it was before that.
+struct Divided<'a> {
+    local: &'a Local,
+    /// What makes the team smaller.
+    follows: Follows<'a>,
+    /// Threads of the program that run when all of the team's do.
+    crowd: u32,
+}
+
+/// Runs `fork` one depth lower, with the workers of the caller's `team`: the group of the caller's
+/// depth is in use, and no other master gets them.
+fn deeper<R>(team: &Team, fork: impl FnOnce(Divided, &[&'static Worker]) -> R) -> R {
     struct Close<'a>(&'a Local, usize, Born);
     impl Drop for Close<'_> {
         fn drop(&mut self) {
@@ -308,8 +312,12 @@ fn deeper<R>(local: &Local, fork: impl FnOnce() -> R) -> R {
             self.0.settle();
         }
     }
-    let _close = Close(local, local.open(), Born::now());
-    fork()
+    let local = local();
+    let divided =
+        Divided { local, follows: local.followed(), crowd: local.crowd_of(narrow(team.size())) };
+    let (depth, workers) = team.open_for(local);
+    let _close = Close(local, depth, Born::now());
+    fork(divided, workers)
 }
 
 fn narrow(size: usize) -> u32 {

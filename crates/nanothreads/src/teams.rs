@@ -108,9 +108,10 @@ impl TeamError {
 
 /// A team that the program keeps, to run many regions on it.
 ///
-/// Its workers belong to the thread that runs the regions; thread i of a thread's teams
-/// is always the same. A team may be in a `static`, or shared: threads that run it at the same time
-/// have a region each, with workers of their own.
+/// Its workers belong to the thread that runs the regions, and thread i of a thread's teams is
+/// always the same, until another thread lacks workers while this one runs no region: then that one
+/// takes them, and the next region here has others. A team may be in a `static`, or shared: threads
+/// that run it at the same time have a region each, with workers of their own.
 ///
 /// ```
 /// use nanothreads::{Team, par_for};
@@ -227,8 +228,8 @@ impl Team {
     /// With the payload of the first member that panics, when all are done. Members that wait for a
     /// panicking one at a [`barrier`](TeamMember::barrier) or for their turn leave their bodies by
     /// unwinding. A member that waits there for one that has ended its body panics, and says which
-    /// one and where. Also when the team is exact, the calling thread has not run it before, and
-    /// the system refuses threads.
+    /// one and where. Also when the team is exact, the calling thread has not run it before, or
+    /// lost its workers while it ran no region, and the system refuses threads.
     pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
         Self::run_as(&self.reserve(), body);
     }
@@ -286,8 +287,7 @@ impl Team {
     /// # Panics
     /// As `body`; and when the team is exact and cannot be had here, as [`Team::run`].
     pub fn install<R>(&self, body: impl FnOnce() -> R) -> R {
-        let size = self.reserve().size();
-        within(local(), size, !self.is_exact, body)
+        within(&self.reserve(), !self.is_exact, body)
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) fn settings() -> &'static Settings {
             // A copy without an engine of its own looks for no manager.
             adapt: environment.follows_manager() && matches!(host, Host::Own),
             library: "libgomp",
+            // The same threads for all regions of an initial thread.
+            keeps_idle: true,
             ..Config::default()
         });
         if matches!(host, Host::Own) {

@@ -27,6 +27,11 @@
 //! because the kernel then waits for all processors. A process that already has several threads
 //! therefore uses the fences (5 ns a fork). Under loom both are always fences, since loom has no
 //! notion of another thread's barrier; and each thread's barriers are due every other time.
+//!
+//! # A second pair
+//! [`compiler_only`] with [`try_heavy`] is for a rare side that can do without what it wants: where
+//! the kernel refuses, `try_heavy` says so, and the frequent side has no fence in any process. The
+//! first `try_heavy` registers, also in a process of several threads.
 
 use std::time::Duration;
 
@@ -146,6 +151,23 @@ mod kernel {
     pub fn is_asymmetric() -> bool {
         mode() == ASYMMETRIC
     }
+
+    /// The frequent side of the second pair: no instruction.
+    #[inline]
+    pub fn compiler_only() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The rare side of the second pair; false when the kernel refuses, and nothing was ordered.
+    /// Cost: as [`heavy`], and 10 to 20 ms once in a process that had several threads at its first
+    /// use of the first pair.
+    #[must_use]
+    pub fn try_heavy() -> bool {
+        fence(Ordering::SeqCst);
+        // One that is not registered is refused.
+        membarrier(CMD_PRIVATE_EXPEDITED)
+            || (membarrier(CMD_REGISTER_PRIVATE_EXPEDITED) && membarrier(CMD_PRIVATE_EXPEDITED))
+    }
 }
 
 #[cfg(loom)]
@@ -184,6 +206,20 @@ mod kernel {
         Some(INTERVAL)
     }
 
+    /// The frequent side of the second pair.
+    #[track_caller]
+    pub fn compiler_only() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// The rare side of the second pair.
+    #[must_use]
+    #[track_caller]
+    pub fn try_heavy() -> bool {
+        fence(Ordering::SeqCst);
+        true
+    }
+
     /// Nothing to prepare.
     pub fn prepare() {}
 
@@ -193,4 +229,6 @@ mod kernel {
     }
 }
 
-pub use kernel::{heavy, heavy_if_due, is_asymmetric, light, prepare};
+pub use kernel::{
+    compiler_only, heavy, heavy_if_due, is_asymmetric, light, prepare, try_heavy,
+};

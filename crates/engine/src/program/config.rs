@@ -44,6 +44,8 @@ pub struct Config {
     pub supply: Supply,
     /// Bind each worker to one processor, also without a manager.
     pub bind: bool,
+    /// A master keeps its workers as long as its thread lives, also while other masters lack some.
+    pub keeps_idle: bool,
     /// Look for a processor manager and follow its grants.
     pub adapt: bool,
     /// Name under which the manager lists this program's runtime.
@@ -59,6 +61,7 @@ impl Default for Config {
             stack_size: None,
             supply: Supply::Auto,
             bind: false,
+            keeps_idle: false,
             adapt: true,
             library: "nanothreads",
             threads: Threads::default(),

@@ -22,25 +22,25 @@ impl Local {
             && pays_broadcast(size)
     }
 
-    /// The broadcast channel of the current group, which the members of a team of `size` follow.
+    /// The broadcast channel of the group of `depth`, which the members of a team of `size` follow.
     /// Cost when they do already: two loads.
     #[inline]
-    pub(crate) fn channel(&self, size: usize) -> &Channel {
-        if self.with_group(|group| group.supplied.attached) < size - 1 {
-            self.attach(size - 1);
+    pub(crate) fn channel(&self, depth: usize, size: usize) -> &Channel {
+        if self.with_group_at(depth, |group| group.supplied.attached) < size - 1 {
+            self.attach(depth, size - 1);
         }
-        let channel = self.with_group(|group| group.supplied.channel.as_ref().map(Rc::as_ptr));
+        let channel = self.with_group_at(depth, |group| group.supplied.channel.as_ref().map(Rc::as_ptr));
         // SAFETY: - the group's own count keeps it until the group is prepared for another team,
         // which does not happen before the caller has joined its region (L2).
         unsafe { &*channel.expect("attached to a channel") }
     }
 
     #[cold]
-    fn attach(&self, count: usize) {
+    fn attach(&self, depth: usize, count: usize) {
         // Members are attached by a region, which waits, and asks the sizer meanwhile: nothing of
         // the group is held (L2).
         let (channel, members) =
-            self.with_group(|group| (group.supplied.channel.take(), group.members.clone()));
+            self.with_group_at(depth, |group| (group.supplied.channel.take(), group.members.clone()));
         let mut channel = channel.unwrap_or_else(|| Rc::new(Channel::new()));
         let mut followers = channel.followers(&members);
         if followers < count {
@@ -55,7 +55,7 @@ impl Local {
             });
             followers = count;
         }
-        self.with_group(|group| {
+        self.with_group_at(depth, |group| {
             group.supplied.channel = Some(channel);
             group.supplied.attached = followers;
         });

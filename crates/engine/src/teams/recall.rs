@@ -191,8 +191,8 @@ impl Recall {
 
     #[cold]
     fn help_as_master(local: &Local, region: &Region, called: &Called) {
-        // What the help forks must not use the team that is at work.
-        let (depth, born) = (local.open(), Born::now());
+        // The region counts as open, so that what the help forks does not use the team at work.
+        let born = Born::now();
         local.run(region.membership(0, None), called.help, called.data);
         if born.is_parents() {
             forked::end_child(
@@ -200,7 +200,6 @@ impl Recall {
                  after it, where they, threads of its parent, would be; a forked child must end, or exec, before that",
             );
         }
-        local.close(depth);
     }
 
     /// All members have arrived: ends the call.

@@ -5,6 +5,7 @@ use crate::placement::beyond::Beyond;
 use crate::program::{CERTAIN, program};
 use crate::serve::live;
 use crate::thread::{Group, Local, Need, Reservation};
+use crate::workers::pool::pool;
 
 impl Local {
     /// Makes room for a team of `size`: afterwards `members(size)` has what could be had. Returns
@@ -52,14 +53,41 @@ impl Local {
         size
     }
 
+    /// Opens a region of the calling thread that has no workers of the group around. Where those
+    /// were taken, they are forgotten.
+    pub(crate) fn open_alone(&self) -> usize {
+        let depth = self.open();
+        if depth == 0 && self.custody.is_lost() {
+            self.come_back();
+        }
+        depth
+    }
+
+    #[cold]
+    fn come_back(&self) {
+        if pool().holdings().come_back(&self.custody) {
+            self.with_group_at(0, Group::lose_members);
+        }
+    }
+
     fn prepare_outermost(&self, size: usize) -> usize {
+        /// A sizer may panic.
+        struct Close<'a>(&'a Local, usize);
+        impl Drop for Close<'_> {
+            fn drop(&mut self) {
+                self.0.close(self.1);
+            }
+        }
+        // No other master takes the workers meanwhile.
+        let _close = Close(self, self.open_alone());
         let sizer = source();
         // The epoch first: a limit or processors that change meanwhile are found at the next fork.
         let epoch = sizer.epoch();
         // Where there are other masters, what they hold is not this one's to lend.
         let limit =
             self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(program().largest_team());
-        let (used, is_placed) = self.with_group(|group| {
+        let (used, is_placed, grown) = self.with_group_at(0, |group| {
+            group.is_outermosts();
             // All processors of the program get their worker at once: inner groups come
             // from the surplus.
             let grown = group.grow(size.max(limit) - 1, live);
@@ -69,11 +97,19 @@ impl Local {
                 // Never more running members than processors, inner ones included.
                 group.use_and_lend(used, limit - 1);
             }
-            (used, is_placed)
+            (used, is_placed, grown)
         });
+        if grown && !program().config().keeps_idle {
+            self.is_known.set(true);
+            self.with_group_at(0, |group| {
+                // SAFETY: - the thread's state stays where it is until `retire`, which has it
+                //           forgotten first.
+                unsafe { pool().holdings().tell(&self.custody, &group.members) };
+            });
+        }
         if !is_placed {
             let granted = sizer.processors();
-            self.with_group(|group| group.place(granted.as_ref(), epoch, self.waiter().sitter()));
+            self.with_group_at(0, |group| group.place(granted.as_ref(), epoch, self.waiter().sitter()));
         }
         used + 1
     }

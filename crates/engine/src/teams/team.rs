@@ -99,7 +99,7 @@ impl Team {
 
     /// Makes the team ready again.
     #[cold]
-    fn reserve_again(&self, local: &Local) {
+    fn reserve_again(&self, local: &Local) -> Reservation {
         assert!(
             !local.asks(),
             "a region of {} threads inside a method of a TeamSizer: regions there have one thread; reserve it there",
@@ -112,17 +112,47 @@ impl Team {
              again where it is to run ({size} threads now)",
             self.size
         );
+        local.reservation()
     }
 
-    /// The workers of a team of more than one. Another one may have been reserved since,
-    /// and what this one does not use may be lent to masters inside: then it is made ready again.
+    /// Opens a region of the calling thread for a team of more than one, which has its members from
+    /// then on. Another team may have been reserved since, what this one does not use may be lent
+    /// to masters inside, and another master may have taken the workers: then it is made ready
+    /// again.
     #[inline]
-    fn members<'a>(&self, local: &'a Local) -> &'a [&'static Worker] {
-        if let Some(members) = local.reserved(self.reservation, self.size()) {
-            return members;
+    fn open<'a>(&self, local: &'a Local) -> Opened<'a> {
+        let depth = local.open();
+        let is_root = local.custody.is_root_at(depth);
+        match local.reserved(depth, is_root, self.reservation, self.size()) {
+            Some(members) => Opened { members, depth, is_root },
+            None => self.open_again(local, depth),
         }
-        self.reserve_again(local);
-        local.members(self.size())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_again<'a>(&self, local: &'a Local, mut depth: usize) -> Opened<'a> {
+        loop {
+            local.close(depth);
+            let reservation = self.reserve_again(local);
+            depth = local.open();
+            let is_root = local.custody.is_root_at(depth);
+            let members = local.reserved(depth, is_root, reservation, self.size());
+            if let Some(members) = members {
+                return Opened { members, depth, is_root };
+            }
+            assert!(local.custody.is_lost(), "what was made ready is ready");
+        }
+    }
+
+    /// Opens a region of the calling thread that runs nothing on the team, whose workers the caller
+    /// has for itself until it closes the region: [`Local::close`] with the depth that is returned.
+    pub fn open_for<'a>(&self, local: &'a Local) -> (usize, &'a [&'static Worker]) {
+        if self.size > 1 {
+            let Opened { members, depth, .. } = self.open(local);
+            return (depth, members);
+        }
+        (local.open_alone(), &[])
     }
 
     /// The same team, supplied as `supply` says whatever the configuration says. [`Supply::Auto`]:
@@ -248,10 +278,12 @@ impl Team {
             };
             local.run(alone, work, data);
             local.settle();
-            return Some(Joined { members: &[], is_global: false });
+            let depth = local.custody.depth();
+            return Some(Joined { members: &[], is_global: false, local, depth });
         }
-        let members = self.members(local);
-        let (root, crowd) = (local.root_for_members(), local.occupy(size));
+        let Opened { members, depth, is_root } = self.open(local);
+        let root = local.root_for_members(depth, is_root);
+        let crowd = local.occupy(depth, is_root, size);
         let region = match carried {
             None => Region { work, data, carried: None, root, size, level, crowd },
             Some(Carried { work, captures, place }) => {
@@ -261,8 +293,11 @@ impl Team {
             }
         };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
-        let channel =
-            if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
+        let channel = if self.is_global && !recoverable {
+            Some(local.channel(depth, size as usize))
+        } else {
+            None
+        };
         let born = Born::now();
         calls.begin(members);
         // Until the join the others use what the caller would free.
@@ -277,7 +312,6 @@ impl Team {
         }
         calls.supplied();
         fork_join::wake(members);
-        let depth = local.open();
         local.run(region.membership(0, None), work, data);
         if recoverable {
             // SAFETY: - L1, and supplied as recoverable above.
@@ -291,7 +325,6 @@ impl Team {
             local.stay_outside();
             return None;
         }
-        local.close(depth);
         let attend = C::MAY_BE.then_some(|| calls.attend(local, &region));
         match channel {
             Some(channel) => channel.gather(local, members, region.crowd, attend),
@@ -299,8 +332,8 @@ impl Team {
         }
         calls.end(local, region.crowd);
         guard.leave();
-        local.vacate();
-        Some(Joined { members, is_global: channel.is_some() })
+        local.vacate(depth);
+        Some(Joined { members, is_global: channel.is_some(), local, depth })
     }
 }
 
@@ -340,11 +373,31 @@ unsafe fn run_what_is_not_begun(
     }
 }
 
-/// The members of a region that is joined, with what they brought.
+/// A region that is open, with its members.
+struct Opened<'a> {
+    members: &'a [&'static Worker],
+    /// At which it was opened.
+    depth: usize,
+    /// The master is a root there.
+    is_root: bool,
+}
+
+/// The members of a region that is joined, with what they brought. They are the master's until this
+/// is dropped.
 #[derive(Debug)]
 pub struct Joined<'a> {
     members: &'a [&'static Worker],
     is_global: bool,
+    local: &'a Local,
+    /// At which the region was opened.
+    depth: usize,
+}
+
+impl Drop for Joined<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.local.close(self.depth);
+    }
 }
 
 impl Joined<'_> {

@@ -69,6 +69,9 @@ impl Local {
     /// What an outermost master finds before a fork.
     pub(crate) fn moment(&self) -> Moment {
         let (workers, awake) = self.with_group(|group| {
+            if self.custody.is_lost() {
+                return (0, 1);
+            }
             let awake = group.members.iter().filter(|worker| !worker.may_sleep()).count();
             (group.members.len(), awake + 1)
         });
@@ -116,35 +119,42 @@ impl Local {
             .map(|spare| size.saturating_add(spare))
     }
 
-    /// Before a region of `size` threads, more than one: its crowd (see
+    /// Before a region of `size` threads, more than one, that was opened at `depth`, where the
+    /// thread `is_root` or not: its crowd (see
     /// [`Membership::crowd`](crate::thread::membership::Membership)).
     #[inline]
-    pub(crate) fn occupy(&self, size: u32) -> u32 {
+    pub(crate) fn occupy(&self, depth: usize, is_root: bool, size: u32) -> u32 {
         self.counters().forked(size);
         self.claim.stint.end();
-        if !self.is_outermost() {
-            self.open_beyond(size as usize);
+        let is_outermost = self.is_outermost_at(depth);
+        if !is_outermost {
+            self.open_beyond(depth, is_root, size as usize);
         } else if let Some(managed) = source::managed() {
             managed.forked(size);
         }
-        self.crowd_of(size)
+        self.crowd(is_outermost, is_root, size)
     }
 
     /// After the join of a region that [`Local::occupy`] was told of.
     #[inline]
-    pub(crate) fn vacate(&self) {
-        if self.is_outermost() {
+    pub(crate) fn vacate(&self, depth: usize) {
+        if self.is_outermost_at(depth) {
             self.claim.give_back();
         } else {
-            self.close_beyond();
+            self.close_beyond(depth);
         }
     }
 
     /// Before `size` threads of this master work: how many work then.
     #[inline]
     pub fn crowd_of(&self, size: u32) -> u32 {
-        if !self.is_outermost() {
-            return match self.head() {
+        self.crowd(self.is_outermost(), self.is_root(), size)
+    }
+
+    #[inline]
+    fn crowd(&self, is_outermost: bool, is_root: bool, size: u32) -> u32 {
+        if !is_outermost {
+            return match self.head_of(is_root) {
                 Some(head) => head.crowd(size),
                 None => self.membership.get().crowd.saturating_mul(size),
             };

@@ -170,6 +170,22 @@ impl Group {
         self.bound = epoch;
     }
 
+    /// The group of an outermost master: it borrows from none, so no lending has its number. What
+    /// was ready is not found where the thread is no root because its workers were taken
+    /// ([`custody`](crate::protocols::custody)).
+    pub(crate) fn is_outermosts(&mut self) {
+        self.generation = u64::MAX;
+    }
+
+    /// Another master has taken the members.
+    pub(crate) fn lose_members(&mut self) {
+        self.members.clear();
+        self.used = UNKNOWN;
+        self.reservation = Reservation::NONE;
+        // They may come back as other members.
+        self.supplied.forget();
+    }
+
     /// The members worked for other masters since this group's last region: the next one looks at
     /// everything again.
     pub(crate) fn had_other_masters(&mut self) {

@@ -30,9 +30,9 @@ impl Local {
             own: ptr::from_ref(head).cast(),
             local: self,
             born: Born::now(),
-            depth: self.depth.get(),
+            depth: self.custody.depth(),
             head: self.head.replace(ptr::from_ref(head).cast()),
-            root_depth: self.root_depth.replace(self.depth.get()),
+            root_depth: self.custody.swap_root(self.custody.depth()),
             _pin: self.pin(),
         }
     }
@@ -60,9 +60,9 @@ impl Drop for Led<'_> {
             // was led around it, too.
             return;
         }
-        let is_last = ptr::eq(local.head.get(), self.own) && local.depth.get() == self.depth;
+        let is_last = ptr::eq(local.head.get(), self.own) && local.custody.depth() == self.depth;
         local.head.set(self.head);
-        local.root_depth.set(self.root_depth);
+        local.custody.swap_root(self.root_depth);
         if !is_last {
             // Going on would let two masters use the same workers.
             say(format_args!(

@@ -13,16 +13,18 @@ impl Local {
     }
 
     /// The workers of a team of `size`, more than one, if they are still as `reservation` left
-    /// them: at this depth, used by no other team meanwhile, not taken back by the root. Cost: a
-    /// few loads.
+    /// them: at `depth`, where a region was opened, and where the thread `is_root` or not, used by
+    /// no other team meanwhile, not taken back by the root. Cost: a few loads.
     #[inline]
     pub(crate) fn reserved(
         &self,
+        depth: usize,
+        is_root: bool,
         reservation: Reservation,
         size: usize,
     ) -> Option<&[&'static Worker]> {
-        let generation = if self.is_root() { None } else { Some(self.generation()) };
-        self.with_group(|group| {
+        let generation = if is_root { None } else { Some(self.generation()) };
+        self.with_group_at(depth, |group| {
             let is_ready = group.reservation() == reservation
                 && reservation != Reservation::NONE
                 && generation.is_none_or(|generation| group.generation == generation);
@@ -62,11 +64,11 @@ impl Local {
 
     /// A region of `size` threads inside another one begins.
     #[inline]
-    pub(super) fn open_beyond(&self, size: usize) {
+    pub(super) fn open_beyond(&self, depth: usize, is_root: bool, size: usize) {
         // SAFETY: - as in `borrow`.
         let root = unsafe { self.lender().as_ref() };
-        if let Some(root) = root.filter(|_| !self.is_root()) {
-            self.with_group(|group| {
+        if let Some(root) = root.filter(|_| !is_root) {
+            self.with_group_at(depth, |group| {
                 if size - 1 > group.lent {
                     group.beyond.open(root);
                 }
@@ -76,10 +78,10 @@ impl Local {
 
     /// It is joined.
     #[inline]
-    pub(super) fn close_beyond(&self) {
+    pub(super) fn close_beyond(&self, depth: usize) {
         // SAFETY: - as in `borrow`.
         if let Some(root) = unsafe { self.lender().as_ref() } {
-            self.with_group(|group| group.close_beyond(root));
+            self.with_group_at(depth, |group| group.close_beyond(root));
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::manager::source::{self, source};
 use crate::process::panics::{FirstPanic, Payload};
 use crate::program::counters::Counters;
 use crate::program::program;
+use crate::protocols::custody::{Custody, NOWHERE};
 use crate::thread::head::{Follows, Head};
 use crate::thread::membership::Membership;
 use crate::waits::waiter::Waiter;
@@ -16,9 +17,6 @@ use platform::affinity::{Tid, current_tid};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
-/// No depth at all.
-pub(super) const NOWHERE: usize = usize::MAX;
-
 /// The calling thread's state; see the module head. On lines of its own: each fork writes it, and
 /// what the allocator would put beside it other threads may be reading in each region (a round trip
 /// each time).
@@ -26,8 +24,9 @@ pub(super) const NOWHERE: usize = usize::MAX;
 #[repr(align(128))]
 pub struct Local {
     pub(super) membership: Cell<Membership>,
-    /// Open regions of more than one thread that this thread is the master of.
-    pub(super) depth: Cell<usize>,
+    /// Open regions of more than one thread that this thread is the master of; and the depth at
+    /// which it is a root: 0 on threads of the program, none on a worker, until it leads a group.
+    pub(crate) custody: Custody,
     /// Frames that must end in LIFO order: see [`Local::pin`].
     pins: Cell<u32>,
     /// The sizer is being asked (L3).
@@ -36,9 +35,6 @@ pub struct Local {
     /// A reference to a group is held (L2).
     #[cfg(debug_assertions)]
     holds_group: Cell<bool>,
-    /// The depth at which this thread is a root: 0 on threads of the program, none on a worker,
-    /// until it leads a group.
-    pub(super) root_depth: Cell<usize>,
     /// The explicit group that this thread leads at that depth; null: none.
     pub(super) head: Cell<*const Head<'static>>,
     /// What it knows as a waiter, and its place where a manager says that.
@@ -48,6 +44,8 @@ pub struct Local {
     pub(super) is_worker: Cell<bool>,
     /// It is to continue on another thread.
     pub(crate) is_to_be_renewed: Cell<bool>,
+    /// Its workers stand in the list of those that other masters may take.
+    pub(crate) is_known: Cell<bool>,
     pub(super) claim: Claim,
     /// See [`Local::number`].
     number: Cell<Option<usize>>,
@@ -79,18 +77,18 @@ impl Local {
     pub(super) fn new(is_worker: bool) -> Self {
         Self {
             membership: Cell::new(Membership::OUTSIDE),
-            depth: Cell::new(0),
+            custody: Custody::new(if is_worker { NOWHERE } else { 0 }),
             pins: Cell::new(0),
             asks: Cell::new(false),
             groups: UnsafeCell::new(Vec::new()),
             #[cfg(debug_assertions)]
             holds_group: Cell::new(false),
-            root_depth: Cell::new(if is_worker { NOWHERE } else { 0 }),
             head: Cell::new(ptr::null()),
             waiter: Waiter::new(program().counters().take()),
             tid: Cell::new(current_tid()),
             is_worker: Cell::new(is_worker),
             is_to_be_renewed: Cell::new(false),
+            is_known: Cell::new(false),
             claim: Claim::default(),
             number: Cell::new(None),
             panic: FirstPanic::default(),
@@ -186,19 +184,34 @@ impl Local {
     /// True outside any region of more than one thread, on a thread of the program.
     #[inline]
     pub(crate) fn is_outermost(&self) -> bool {
-        self.depth.get() == 0 && !self.is_worker.get()
+        self.is_outermost_at(self.custody.depth())
     }
 
-    /// True where the thread owns the workers of its group.
+    /// The same of a region that the thread has opened at `depth`.
+    #[inline]
+    pub(crate) fn is_outermost_at(&self, depth: usize) -> bool {
+        depth == 0 && !self.is_worker.get()
+    }
+
+    /// True where the thread owns the workers of its group. Outside regions on a thread of the
+    /// program false also where another master may have taken them ([`custody`]).
+    ///
+    /// [`custody`]: crate::protocols::custody
     #[inline]
     pub(crate) fn is_root(&self) -> bool {
-        self.depth.get() == self.root_depth.get()
+        self.custody.is_root_at(self.custody.depth())
     }
 
     /// The explicit group that the thread leads, where it has it for its next fork.
     #[inline]
     pub(super) fn head(&self) -> Option<&Head<'_>> {
-        if !self.is_root() {
+        self.head_of(self.is_root())
+    }
+
+    /// The same where the thread `is_root` or not.
+    #[inline]
+    pub(super) fn head_of(&self, is_root: bool) -> Option<&Head<'_>> {
+        if !is_root {
             return None;
         }
         // SAFETY: - null, or set by `lead` for as long as the head lives.
@@ -262,16 +275,16 @@ impl Local {
     /// The workers of a team of `size` that `reserve` made room for.
     #[inline]
     pub fn members(&self, size: usize) -> &[&'static Worker] {
-        self.members_at(self.depth.get(), size)
+        self.members_at(self.custody.depth(), size)
     }
 
     /// The same one depth up, for a master that has just opened a region.
     pub fn outer_members(&self, size: usize) -> &[&'static Worker] {
-        self.members_at(self.depth.get() - 1, size)
+        self.members_at(self.custody.depth() - 1, size)
     }
 
     #[inline]
-    fn members_at(&self, depth: usize, size: usize) -> &[&'static Worker] {
+    pub(crate) fn members_at(&self, depth: usize, size: usize) -> &[&'static Worker] {
         let members = self.with_group_at(depth, |group| group.first(size));
         // SAFETY: - L2: the list of a group's members is changed by the group's next fork only.
         unsafe { &*members }
@@ -280,22 +293,21 @@ impl Local {
     /// Opens a region of this thread: what it forks inside belongs one depth lower.
     #[inline]
     pub fn open(&self) -> usize {
-        let depth = self.depth.get();
-        self.depth.set(depth + 1);
-        depth
+        self.custody.open()
     }
 
     /// Closes the region that `open` returned `depth` for.
     #[inline]
     pub fn close(&self, depth: usize) {
-        self.depth.set(depth);
+        self.custody.close(depth);
     }
 
-    /// The root for members of a region that this thread forks.
+    /// The root for members of a region that this thread has opened at `depth`, where it `is_root`
+    /// or not.
     #[inline]
-    pub(crate) fn root_for_members(&self) -> *const Root {
-        if self.is_root() {
-            self.with_group(|group| ptr::from_ref(&*group.root).cast())
+    pub(crate) fn root_for_members(&self, depth: usize, is_root: bool) -> *const Root {
+        if is_root {
+            self.with_group_at(depth, |group| ptr::from_ref(&*group.root).cast())
         } else {
             self.membership.get().root
         }
@@ -338,11 +350,11 @@ impl Local {
     /// Uses the group of the current depth. No code of the program runs in `body` (L2).
     #[inline]
     pub(crate) fn with_group<R>(&self, body: impl FnOnce(&mut Group) -> R) -> R {
-        self.with_group_at(self.depth.get(), body)
+        self.with_group_at(self.custody.depth(), body)
     }
 
     #[inline]
-    pub(super) fn with_group_at<R>(&self, depth: usize, body: impl FnOnce(&mut Group) -> R) -> R {
+    pub(crate) fn with_group_at<R>(&self, depth: usize, body: impl FnOnce(&mut Group) -> R) -> R {
         #[cfg(debug_assertions)]
         debug_assert!(!self.holds_group.replace(true), "L2: a group is held already");
         // SAFETY: - `Local` is touched by its thread only, and `body` touches no groups but the one
@@ -368,19 +380,18 @@ impl Local {
     }
 
     /// Gives all that the thread reserved back.
-    pub(super) fn retire(self) {
+    pub(super) fn retire(self: Box<Self>) {
+        if self.is_known.get() && pool().holdings().forget(&self.custody) {
+            // They are another master's.
+            self.with_group_at(0, |group| group.members.clear());
+        }
         program().counters().give_back(self.counters());
         if let Some(number) = self.number.get() {
             program().numbers().give_back(number);
         }
-        for mut group in self.groups.into_inner() {
+        let this = *self;
+        for mut group in this.groups.into_inner() {
             group.members.drain(..group.lent);
-            // Their next master may have other processors, or none of its own.
-            group
-                .members
-                .iter()
-                .filter(|worker| worker.is_bound())
-                .for_each(|worker| worker.station().release());
             pool().give_back(group.members);
         }
     }
@@ -423,8 +434,9 @@ impl Local {
         self.waiter.counts_in(program().counters().take());
         // Regions that were open in the parent cannot be joined here: their other members do not
         // exist.
-        self.depth.set(0);
-        self.root_depth.set(0);
+        self.custody.close(0);
+        self.custody.come_back();
+        self.is_known.set(false);
         self.head.set(ptr::null());
         self.membership.set(Membership::OUTSIDE);
     }

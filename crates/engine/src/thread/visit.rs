@@ -6,7 +6,8 @@
 //! given the same workers: no region of this thread is open then, so it is their only master all
 //! the time (L1).
 
-use super::state::{Local, NOWHERE};
+use super::state::Local;
+use crate::protocols::custody::NOWHERE;
 use crate::thread::head::Head;
 use crate::workers::worker::Worker;
 
@@ -16,7 +17,8 @@ pub struct Place {
     /// Regions around.
     level: u32,
     depth: usize,
-    root_depth: usize,
+    /// It is a root there.
+    is_root: bool,
     head: *const Head<'static>,
 }
 
@@ -24,14 +26,19 @@ pub struct Place {
 pub struct Visit<'a> {
     local: &'a Local,
     /// Where it was.
-    from: Place,
+    depth: usize,
+    /// What stood there.
+    root: usize,
+    head: *const Head<'static>,
 }
 
 impl Drop for Visit<'_> {
     #[cold]
     fn drop(&mut self) {
         self.local.give_to_group(&[]);
-        self.local.set_place(self.from);
+        self.local.custody.close(self.depth);
+        self.local.custody.swap_root(self.root);
+        self.local.head.set(self.head);
         self.local.take_members_back();
     }
 }
@@ -39,14 +46,9 @@ impl Drop for Visit<'_> {
 impl Local {
     /// Where the thread forks now.
     pub fn place(&self) -> Place {
-        let (depth, root_depth, head) = (self.depth.get(), self.root_depth.get(), self.head.get());
-        Place { level: self.membership.get().level, depth, root_depth, head }
-    }
-
-    fn set_place(&self, place: Place) {
-        self.depth.set(place.depth);
-        self.root_depth.set(place.root_depth);
-        self.head.set(place.head);
+        let (depth, head) = (self.custody.depth(), self.head.get());
+        let is_root = self.is_outermost_at(depth) || self.custody.is_root_at(depth);
+        Place { level: self.membership.get().level, depth, is_root, head }
     }
 
     /// For what runs on top of the caller's stack without being a part of what the caller does: as
@@ -55,24 +57,24 @@ impl Local {
     /// since, whose members are at work.
     #[inline]
     pub fn go_to(&self, base: Place) -> Option<Visit<'_>> {
-        if self.depth.get() == base.depth { None } else { self.visit(base) }
+        if self.custody.depth() == base.depth { None } else { self.visit(base) }
     }
 
     #[cold]
     fn visit(&self, base: Place) -> Option<Visit<'_>> {
-        let from = self.place();
-        if from.level != base.level || self.asks() {
+        if self.membership.get().level != base.level || self.asks() {
             return None;
         }
-        let is_root = base.root_depth == base.depth;
+        // Its own since what is open on the stack now was opened.
         let workers = self.with_group_at(base.depth, |group| {
-            if is_root { group.members.clone() } else { Vec::new() }
+            if base.is_root { group.members.clone() } else { Vec::new() }
         });
-        let depth = from.depth + 1;
+        let depth = self.custody.open();
         // A master that is no root there borrows what its root does not use.
-        self.set_place(Place { depth, root_depth: if is_root { depth } else { NOWHERE }, ..base });
+        let root = self.custody.swap_root(if base.is_root { depth + 1 } else { NOWHERE });
+        let head = self.head.replace(base.head);
         self.give_to_group(&workers);
-        Some(Visit { local: self, from })
+        Some(Visit { local: self, depth, root, head })
     }
 
     /// The group of the current depth has `workers`, and those of its own.

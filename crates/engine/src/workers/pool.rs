@@ -1,9 +1,11 @@
-//! The pool: all workers of the process, and those of them that have no master.
+//! The pool: all workers of the process, those of them that have no master, and those that masters
+//! keep for their next regions.
 
 use crate::placement::home::Home;
 use crate::process;
 use crate::process::per_process::{PerProcess, State};
 use crate::program::program;
+use crate::workers::holdings::Holdings;
 use crate::workers::worker::{self, Worker};
 use platform::lock::Mutex;
 use platform::message::say;
@@ -15,6 +17,8 @@ use std::sync::{MutexGuard, PoisonError};
 pub(crate) struct Pool {
     /// Workers without a master.
     unused: Mutex<Vec<&'static Worker>>,
+    /// Those of masters, which others may take.
+    holdings: Holdings,
     /// All workers, reserved or not.
     all: Mutex<Vec<&'static Worker>>,
     /// Workers created so far: their numbers.
@@ -33,6 +37,7 @@ impl State for Pool {
     fn begin() -> Self {
         Self {
             unused: Mutex::new(Vec::new()),
+            holdings: Holdings::default(),
             all: Mutex::new(Vec::new()),
             created: AtomicUsize::new(0),
         }
@@ -83,8 +88,9 @@ impl Pool {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker without a master, for a team: an unused one, else a new one. It wakes on
-    /// the processor of `home`, or on its own. The thread of a new one lives `life`.
+    /// A worker without a master, for a team: an unused one, else one of a master that has no
+    /// region open, else a new one. It wakes on the processor of `home`, or on its own. The thread
+    /// of a new one lives `life`.
     ///
     /// # Errors
     /// The system's, when it refuses a thread.
@@ -93,7 +99,8 @@ impl Pool {
         home: Option<Home>,
         life: fn(&'static Worker),
     ) -> io::Result<&'static Worker> {
-        if let Some(worker) = self.unused().pop() {
+        let unused = self.unused().pop();
+        if let Some(worker) = unused.or_else(|| self.take_from_idle()) {
             worker.lodge(home.unwrap_or(Home::Of(worker.number())));
             return Ok(worker);
         }
@@ -106,8 +113,25 @@ impl Pool {
         Ok(worker)
     }
 
+    /// One of the workers of a master that has no region open; the others have no master then.
+    #[cold]
+    fn take_from_idle(&self) -> Option<&'static Worker> {
+        self.give_back(self.holdings.take());
+        self.unused().pop()
+    }
+
     /// Gives back workers whose regions are joined.
-    pub(crate) fn give_back(&self, workers: impl IntoIterator<Item = &'static Worker>) {
+    pub(crate) fn give_back(&self, workers: Vec<&'static Worker>) {
+        // Their next master may have other processors, or none of its own.
+        workers
+            .iter()
+            .filter(|worker| worker.is_bound())
+            .for_each(|worker| worker.station().release());
         self.unused().extend(workers);
+    }
+
+    /// What masters keep.
+    pub(crate) fn holdings(&self) -> &Holdings {
+        &self.holdings
     }
 }

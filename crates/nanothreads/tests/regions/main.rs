@@ -7,6 +7,7 @@
 mod process;
 
 mod anywhere;
+mod borrowed;
 mod captures;
 mod ends;
 mod overlap;
