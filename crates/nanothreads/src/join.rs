@@ -19,6 +19,10 @@
 //! outermost one. A loop or a team that a member of a join forks is no such limit: joins of its
 //! caller are offered to the members of the join around it.
 //!
+//! # Scopes
+//! The members of a scope are a crew as those of an outermost join are: joins inside its body and
+//! its tasks are inside, and members that find no task steal halves (`crew`).
+//!
 //! # Panics
 //! A half is on its joiner's stack, so unwinding stops at each join until the half is taken back or
 //! done.
@@ -34,7 +38,7 @@
 //! there by a heartbeat or a thief's request in later systems, here by a bound on open ones, which
 //! thefts raise and halves that come back lower.
 
-mod crew;
+pub(crate) mod crew;
 pub(crate) mod deque;
 pub(crate) mod half;
 
@@ -274,6 +278,20 @@ fn second_of_outermost<B: FnOnce() -> RB, RA, RB>(
 /// comes now has other threads than they have.
 pub(crate) fn outside() -> here::Guard {
     here::leave()
+}
+
+/// The calling thread is this member of a crew until the guard is dropped.
+pub(crate) fn at(seat: Seat) -> here::Guard {
+    here::enter(Some(seat))
+}
+
+/// How many threads, the caller included, may take part in what it forks by joins now; 1 where
+/// joins are two calls, or where others have something better to take.
+pub(crate) fn room() -> usize {
+    if here::is_closed() {
+        return 1;
+    }
+    here::seat().filter(|seat| !seat.has_tasks()).map_or(1, |seat| seat.crew().size())
 }
 
 /// Where the calling thread stands among the members of a join.

@@ -58,7 +58,7 @@
 //! 1. `builder`, `managed`, `process`, `workers`: what belongs to the process and its threads.
 //! 2. `idle`, `per_member`, `per_thread`, `region`: which members sleep; a value for each member,
 //!    and for each thread; a region on what the program has.
-//! 3. `join`: two halves.
+//! 3. `join`, `parts`: two halves; regions that idle threads of a join or scope take part in.
 //! 4. `groups`, `sort`: divided processors; sorting, on `join`.
 //! 5. `loops`: loops and sections.
 //! 6. `tasks`: scopes and what runs in them.
@@ -83,6 +83,7 @@ mod loops;
 pub mod managed;
 #[cfg(feature = "papers")]
 pub mod papers;
+mod parts;
 mod per_member;
 mod per_thread;
 pub mod process;
@@ -105,7 +106,8 @@ pub use loops::{
     par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
 };
 pub use per_thread::PerThread;
-pub use region::{broadcast, current_num_threads};
+pub use parts::current_num_threads;
+pub use region::broadcast;
 pub use sort::{
     par_sort, par_sort_by, par_sort_by_key, par_sort_unstable, par_sort_unstable_by,
     par_sort_unstable_by_key,

@@ -46,7 +46,7 @@ pub use schedule::{Alpha, InvalidAlpha, InvalidSchedule, Schedule};
 pub use sections::{Sections, sections};
 pub use slices::{ParChunksMut, ParChunksMut2, par_chunks_mut};
 
-use crate::region;
+use crate::parts;
 use dealer::{Dealer, Loop};
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
@@ -138,7 +138,7 @@ fn run_static(range: Range<usize>, body: impl Fn(Range<usize>) + Sync) {
         return;
     }
     let team = dealer::reserve_team(range.len());
-    region::run_team(&team, move |member| {
+    parts::run(&team, move |member| {
         let block = static_block(range.len(), member.id as usize, member.size as usize);
         body(range.start + block.start..range.start + block.end);
     });

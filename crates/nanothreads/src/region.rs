@@ -5,7 +5,7 @@ use engine::local::local;
 use engine::membership::Carrier;
 use engine::panics::{FirstPanic, Payload};
 use engine::team::{Carried, Concurrency, Team};
-use engine::work::Member;
+use engine::work::{Member, Work};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,16 +18,6 @@ struct Region<F> {
     body: F,
     /// The first panic of any member.
     panic: FirstPanic,
-}
-
-/// How many threads a region has that the caller forks now. It may be another number at the next
-/// one: a program that is managed follows its grant.
-///
-/// ```
-/// assert!(nanothreads::current_num_threads() >= 1);
-/// ```
-pub fn current_num_threads() -> usize {
-    reserve(local().wish()).size()
 }
 
 /// A team of at most `wanted` members, for [`run_team`]: its size is known before the region
@@ -131,10 +121,17 @@ fn call_body<F: Fn(Member)>(body: &F, member: Member) -> Option<Payload> {
 }
 
 fn run_on_stack<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
+    with_body(body, |work, data| {
+        // SAFETY: - what is called does not unwind, and may be called on many threads at once.
+        unsafe { team.run_in(concurrency, work, data) };
+    });
+}
+
+/// Calls `run` with work that calls `body`: on any number of threads at once, until `run` returns;
+/// it does not unwind. A panic of `body` reaches the caller after that.
+pub(crate) fn with_body<F: Fn(Member) + Sync>(body: F, run: impl FnOnce(Work, *const ())) {
     let region = Region { body, panic: FirstPanic::default() };
-    // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on
-    //           many threads at once; `call` does not unwind.
-    unsafe { team.run_in(concurrency, call::<F>, ptr::from_ref(&region).cast()) };
+    run(call::<F>, ptr::from_ref(&region).cast());
     region.panic.pass_on();
 }
 

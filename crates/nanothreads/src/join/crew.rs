@@ -15,6 +15,11 @@
 //! [`SMALL`] rests before it steals again, twice as long each time; meanwhile the victim gets on to
 //! larger halves. A rest ends with what the member waits for.
 //!
+//! # In a scope
+//! The members of a scope are a crew, too: joins inside tasks offer halves to members that find no
+//! task ([`Seat::run_any`]). These wait in the scope's way, so the crew tells the scope of a half
+//! that was offered ([`Around`]).
+//!
 //! # Waiting
 //! By the rules of [`patience`]. A member that sleeps has its bit set in [`Idle`] and says in
 //! `wants` what it may take; a member that pushes a half wakes one that may take it. A missed wake
@@ -62,9 +67,11 @@ const LONGEST_REST: u64 = 12;
 
 /// See the module head.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(crate) struct Crew {
     mates: Box<[Mate]>,
     idle: Idle,
+    /// The scope whose members these are.
+    around: Option<Around>,
     /// From which members a member steals first. Changes between regions.
     nearness: Nearness,
     /// Where the region was forked.
@@ -81,6 +88,22 @@ pub(super) struct Course {
     /// The first half is done: the member that runs the second one has finished the region with it.
     first_is_done: AtomicBool,
 }
+
+/// What a crew asks of the scope whose members it consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    /// The scope's scheduler.
+    pub(crate) scope: *const (),
+    /// Wakes another member than this one: a half was offered.
+    pub(crate) wake: unsafe fn(*const (), usize),
+    /// Whether this member has tasks that others could take.
+    pub(crate) has_tasks: unsafe fn(*const (), usize) -> bool,
+}
+
+// SAFETY: - both functions may be called on any thread: the scheduler is `Sync`.
+unsafe impl Send for Around {}
+// SAFETY: - as above.
+unsafe impl Sync for Around {}
 
 #[derive(Debug)]
 struct Mate {
@@ -112,7 +135,7 @@ thread_local! {
 }
 
 impl Crew {
-    fn new(size: usize) -> Box<Self> {
+    pub(crate) fn new(size: usize) -> Box<Self> {
         let mate = || Mate {
             deque: Deque::new(),
             rare: CachePadded::new(Rare {
@@ -127,6 +150,7 @@ impl Crew {
         Box::new(Self {
             mates,
             idle: Idle::new(size),
+            around: None,
             nearness: Nearness::default(),
             born: Born::now(),
         })
@@ -143,6 +167,23 @@ impl Crew {
         crew.nearness.update(workers);
         crew.mates[0].rare.occupant.is_me(local());
         crew
+    }
+
+    /// Makes the crew ready for the members of a scope: the caller and `workers`, or as many
+    /// members as it has, of which none is known.
+    ///
+    /// # Safety
+    /// - The scheduler that `around` tells of outlives the crew, and its functions may be called
+    ///   with it.
+    pub(crate) unsafe fn serve(&mut self, around: Around, workers: &[&'static Worker]) {
+        self.around = Some(around);
+        self.born = Born::now();
+        self.nearness.update(workers);
+    }
+
+    /// How many members it has.
+    pub(super) fn size(&self) -> usize {
+        self.mates.len()
     }
 
     /// Keeps a crew for the calling thread's next region; its own is joined.
@@ -165,14 +206,14 @@ impl Crew {
     ///
     /// # Safety
     /// - The calling thread is that member, and stays it while the seat is used.
-    pub(super) unsafe fn seat(&self, index: u32) -> Seat<'_> {
+    pub(crate) unsafe fn seat(&self, index: u32) -> Seat<'_> {
         Seat { crew: self, index, here: PhantomData }
     }
 }
 
 /// A member's place in a crew, on the member's thread.
 #[derive(Clone, Copy)]
-pub(super) struct Seat<'a> {
+pub(crate) struct Seat<'a> {
     crew: &'a Crew,
     index: u32,
     here: PhantomData<*const ()>,
@@ -220,6 +261,40 @@ impl<'a> Seat<'a> {
         };
         let candidates = self.others().filter(may_take);
         self.crew.idle.wake_one(candidates, |member| &self.crew.mates[member].rare.point);
+        if let Some(Around { scope, wake, .. }) = self.crew.around {
+            // SAFETY: - `serve`'s contract.
+            unsafe { wake(scope, self.index as usize) };
+        }
+    }
+
+    /// True when the member has something for others that is larger than what it would offer them
+    /// now.
+    pub(super) fn has_tasks(self) -> bool {
+        self.crew.around.is_some_and(|Around { scope, has_tasks, .. }| {
+            // SAFETY: - `serve`'s contract.
+            unsafe { has_tasks(scope, self.index as usize) }
+        })
+    }
+
+    /// True when some member may have offered a half that [`Seat::run_any`] would run.
+    pub(crate) fn may_run_any(self) -> bool {
+        self.deque().is_empty()
+            && self.others().any(|victim| !self.crew.mates[victim].deque.is_empty())
+    }
+
+    /// Runs a half that another member offered, by a member that waits in a way of its own. False
+    /// when there is none, or when this member has offered some itself: what it runs has a tag, and
+    /// a tag is changed only while there is no half. Until `is_over` it may rest after a small one.
+    pub(crate) fn run_any(self, begin: impl FnOnce(), is_over: impl Fn() -> bool) -> bool {
+        if !self.may_run_any() {
+            return false;
+        }
+        let mates = &self.crew.mates;
+        let steal = |victim: usize| mates[victim].deque.steal(None);
+        let Some(frame) = self.others().find_map(steal) else { return false };
+        begin();
+        self.run_stolen(frame, is_over);
+        true
     }
 
     /// Takes the half that was offered last back; false when it was stolen.

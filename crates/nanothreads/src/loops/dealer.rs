@@ -5,10 +5,9 @@ use super::grain::Grain;
 use super::ranges::Ranges;
 use super::schedule::{Factoring, Schedule, Trapezoid, guided_chunk, safe_chunk, static_block};
 use super::stop::Stop;
-use crate::region;
+use crate::parts::{self, Team};
 use engine::local::local;
 use engine::safe_point;
-use engine::team::Team;
 use platform::sync::CachePadded;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -27,8 +26,22 @@ impl Loop {
             return None;
         }
         let team = reserve_team(range.len());
+        Some(Self::on(team, range, schedule))
+    }
+
+    /// The same for a loop whose members wait for each other in any order: each has a thread.
+    pub(super) fn reserve_threads(range: Range<usize>, schedule: Schedule) -> Option<Self> {
+        if range.is_empty() {
+            return None;
+        }
+        let team = parts::reserve_threads(local().wish().min(range.len()));
+        Some(Self::on(team, range, schedule))
+    }
+
+    #[inline]
+    fn on(team: Team, range: Range<usize>, schedule: Schedule) -> Self {
         let dealer = Dealer::new(schedule, range, team.size());
-        Some(Self { team, dealer })
+        Self { team, dealer }
     }
 
     /// Members of the team.
@@ -42,7 +55,7 @@ impl Loop {
         let Self { team, dealer } = self;
         // What the members need moves into one place, whose lines they fetch at once and not one
         // after the other.
-        region::run_team(&team, move |member| {
+        parts::run(&team, move |member| {
             let guard = dealer.stop.raise_on_unwind(&wake);
             body(member.id as usize, &dealer);
             guard.disarm();
@@ -68,7 +81,7 @@ impl Loop {
 /// A team for a loop of `length` iterations.
 #[inline]
 pub(super) fn reserve_team(length: usize) -> Team {
-    region::reserve(local().wish().min(length))
+    parts::reserve(local().wish().min(length))
 }
 
 /// See the module head.

@@ -6,11 +6,12 @@
 //! moved by value; the master takes every one that was put before it runs anything else, so that
 //! types with a destructor ride as well.
 
+use crate::parts::{self, Team};
 use crate::per_member::Carried;
 use engine::forked::UntilJoin;
 use engine::local::{Local, local};
 use engine::panics::FirstPanic;
-use engine::team::{Concurrency, Team};
+use engine::team::{self, Concurrency};
 use engine::work::{Line, Member};
 use platform::sync::{CachePadded, HandCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,8 +29,10 @@ where
     T: Send,
     F: Fn(Member) -> Option<T> + Sync,
 {
-    let gathered =
-        if Line::carries::<Option<T>>() { on_lines(team, body) } else { in_places(team, body) };
+    let gathered = match team.own() {
+        Some(own) if Line::carries::<Option<T>>() => on_lines(own, body),
+        _ => in_places(team, body),
+    };
     gathered.into_iter()
 }
 
@@ -80,7 +83,10 @@ impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     }
 }
 
-fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -> Gathered<T> {
+fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(
+    team: &team::Team,
+    body: F,
+) -> Gathered<T> {
     /// # Safety
     /// - `data` points to a live `Returning<F, T>`.
     unsafe fn call<T: Send, F: Fn(Member) -> Option<T> + Sync>(data: *const (), member: Member) {
@@ -135,7 +141,7 @@ impl<T> Home<T> {
 fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -> Gathered<T> {
     let carried = UntilJoin::new(Carried::new(team.size()));
     let places: &Carried<_> = &carried;
-    crate::region::run_team(team, move |member| {
+    parts::run(team, move |member| {
         let value = body(member);
         // SAFETY: - called once for each member of this one region, with its own number.
         unsafe { places.put(member.id as usize, value) };

@@ -53,7 +53,7 @@ impl ParFor {
     pub fn ordered<F: Fn(usize, Order<'_>) + Sync>(self, body: F) {
         let (range, schedule) = self.plan(Schedule::StaticChunks(ONE));
         let (first, length) = (range.start, range.len());
-        let Some(team) = Loop::reserve(range, schedule) else { return };
+        let Some(team) = Loop::reserve_threads(range, schedule) else { return };
         let turns = Turns::new(first, schedule.stride(length, team.size()), team.size());
         let member = |id, dealer: &Dealer| {
             unless_abandoned(|| dealer.deal(id, |chunk| run_chunk(chunk, dealer, &turns, &body)));

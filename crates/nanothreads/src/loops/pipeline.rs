@@ -16,7 +16,7 @@ use super::schedule::static_block;
 use super::stages::Stage;
 use super::stop::Stop;
 use crate::per_member::PerMember;
-use crate::region;
+use crate::parts;
 use engine::local::local;
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;
@@ -136,7 +136,7 @@ impl Pipeline2d {
         if rows == 0 || columns == 0 || length == 0 {
             return;
         }
-        let team = region::reserve(local().wish().min(rows.saturating_mul(columns)));
+        let team = parts::reserve(local().wish().min(rows.saturating_mul(columns)));
         let grid = Grid::choose(team.size(), rows, columns, self.outer_is_free);
         let blocks = match self.blocks {
             Some(blocks) => blocks.get(),
@@ -153,7 +153,7 @@ impl Pipeline2d {
         let offset = |part: Range<usize>, range: &Range<usize>| {
             range.start + part.start..range.start + part.end
         };
-        region::run_team(&team, |member| {
+        parts::run(&team, |member| {
             let id = member.id as usize;
             // Beyond the grid: more members than the shape of the loops can use.
             if id >= grid.size() {

@@ -12,6 +12,7 @@
 //!     never runs the work of another scope.
 
 use crate::idle::Idle;
+use crate::join::crew::{Around, Crew};
 use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::doors::Doors;
 use crate::tasks::exclusive;
@@ -44,6 +45,8 @@ pub(crate) struct Scheduler {
     pub(super) stealers: Box<[Stealer<NanoPtr>]>,
     pub(super) global: Global,
     pub(super) idle: Idle,
+    /// The members as those of a join: what they do when they find no task. `None`: there is one.
+    pub(super) crew: Option<Box<Crew>>,
     /// From which members a member steals first. Changes between scopes.
     pub(super) nearness: Nearness,
     /// Memory of plain tasks.
@@ -89,6 +92,21 @@ unsafe impl Sync for Desk {}
 // threads run.
 unsafe impl Send for Desk {}
 
+/// # Safety
+/// - `scope` is a live scheduler.
+unsafe fn wake_other(scope: *const (), member: usize) {
+    // SAFETY: - caller's contract.
+    let scheduler = unsafe { &*scope.cast::<Scheduler>() };
+    scheduler.wake_one(scheduler.nearness.others(member, scheduler.members.len()));
+}
+
+/// # Safety
+/// - `scope` is a live scheduler.
+unsafe fn has_tasks_of(scope: *const (), member: usize) -> bool {
+    // SAFETY: - caller's contract.
+    !unsafe { &*scope.cast::<Scheduler>() }.stealers[member].is_empty()
+}
+
 #[cold]
 fn end_child() -> ! {
     engine::forked::end_child(
@@ -113,6 +131,7 @@ impl Scheduler {
             members,
             global: Global::new(),
             idle: Idle::new(size),
+            crew: (size > 1).then(|| Crew::new(size)),
             nearness: Nearness::default(),
             store: Store::new(),
             born: Born::now(),
@@ -125,12 +144,11 @@ impl Scheduler {
         }
     }
 
-    /// A scheduler for the team of the caller and `workers`: one that the calling thread used
-    /// before, or a new one.
+    /// A scheduler for a team of `size`, of the caller and `workers` where these are known: one
+    /// that the calling thread used before, or a new one.
     #[track_caller]
-    pub(crate) fn take(workers: &[&'static Worker]) -> Arc<Self> {
+    pub(crate) fn take(size: usize, workers: &[&'static Worker]) -> Arc<Self> {
         let place = Location::caller();
-        let size = workers.len() + 1;
         let fits =
             |scheduler: &Arc<Self>| scheduler.members.len() == size && !scheduler.is_parents();
         // The store is gone while the thread's destructors run.
@@ -143,7 +161,14 @@ impl Scheduler {
             local::prepare();
             Arc::new(Self::new(size))
         });
+        let scope = Arc::as_ptr(&scheduler).cast();
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
+            if let Some(crew) = &mut unique.crew {
+                let around = Around { scope, wake: wake_other, has_tasks: has_tasks_of };
+                // SAFETY: - the crew is the scheduler's, which stays where it is; both functions
+                //           take a scheduler.
+                unsafe { crew.serve(around, workers) };
+            }
             unique.born = Born::now();
             unique.place = place;
             unique.nearness.update(workers);
@@ -464,7 +489,7 @@ mod tests {
     use std::ptr;
 
     fn taken() -> *const Scheduler {
-        Arc::as_ptr(&Scheduler::take(&[]))
+        Arc::as_ptr(&Scheduler::take(1, &[]))
     }
 
     #[test]
@@ -474,7 +499,7 @@ mod tests {
             scheduler.born = Born::NOWHERE;
             Arc::new(scheduler)
         };
-        let own = Scheduler::take(&[]);
+        let own = Scheduler::take(1, &[]);
         let address = Arc::as_ptr(&own);
         Scheduler::give_back(own);
         assert!(ptr::eq(taken(), address), "kept");

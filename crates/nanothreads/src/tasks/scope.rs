@@ -3,9 +3,11 @@
 //!
 //! A scope forks a region on all processors that the program has now. Member 0, the caller, runs
 //! the scope's body on its own stack; the other members, and the caller whenever it waits, run
-//! nano-threads ([`crate::tasks`]).
+//! nano-threads ([`crate::tasks`]). Members that find none run halves of joins that others offer,
+//! and so take part in loops and scopes inside tasks, and inside the body ([`crate::parts`]).
 
-use crate::region;
+use crate::join;
+use crate::parts;
 use crate::tasks::body::Body;
 use crate::tasks::depend::Table;
 use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
@@ -16,7 +18,6 @@ use crate::tasks::seat::{Seat, Start};
 use crate::tasks::watch;
 use engine::local::local;
 use engine::panics::{NoUnwinding, Payload, discard};
-use engine::team::Concurrency;
 use engine::work::Member;
 use std::cell::{RefCell, UnsafeCell};
 use std::fmt;
@@ -103,8 +104,10 @@ impl fmt::Debug for Scope<'_> {
 /// });
 /// assert_eq!(numbers, [10, 2, 30, 40]);
 /// ```
-/// Inside a region the scope has the processors that are reserved for inner regions, often one;
-/// [`Scope::group`] uses all those of the scope around.
+/// Inside a half of a [`join`](fn@crate::join), or a task or the body of another scope, threads of
+/// those that have nothing to do run this scope's tasks, too. Inside other regions it has the
+/// processors that are reserved for inner regions, often one; [`Scope::group`] uses all those of
+/// the scope around.
 ///
 /// A scope also waits for each [`Spawner`](crate::Spawner) and [`Completion`](crate::Completion)
 /// that was made in it. So do not return one from `body`, or keep it in a place that outlives the
@@ -126,10 +129,11 @@ pub fn scope<'scope, B, R>(body: B) -> R
 where
     B: FnOnce(&Scope<'scope>) -> R,
 {
-    let team = region::reserve(local().wish());
+    let team = parts::reserve(local().wish());
     // Shared with completions and spawners on foreign threads, which may still be waking us when
     // all is done.
-    let scheduler = Scheduler::take(local().members(team.size()));
+    let workers = team.own().map_or(&[][..], |own| local().members(own.size()));
+    let scheduler = Scheduler::take(team.size(), workers);
     let run = Run {
         scheduler: &scheduler,
         body: UnsafeCell::new(Some(body)),
@@ -137,7 +141,7 @@ where
     };
     // SAFETY: - `call` gets the run, which outlives the join, and shares only the scheduler among
     //           members; it does not unwind.
-    unsafe { team.run_in(Concurrency::Offered, call::<B, R>, ptr::from_ref(&run).cast()) };
+    unsafe { parts::run_work(&team, call::<B, R>, ptr::from_ref(&run).cast()) };
     let result = run.result.into_inner().expect("member 0 left the result");
     Scheduler::give_back(scheduler);
     match result {
@@ -169,6 +173,8 @@ where
     // SAFETY: - the calling thread is this member until the region ends.
     let seat = unsafe { scheduler.seat(member.id as usize) };
     seat.enter();
+    // Joins inside are the scope's.
+    let _here = seat.mate().map(join::at);
     if member.id != 0 {
         seat.work_until(|| scheduler.has_ended());
         seat.retire();

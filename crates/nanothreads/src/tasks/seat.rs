@@ -4,6 +4,8 @@
 //! [`Own`]: the member's thread only, through a [`Seat`], which does not leave it. Invariants: see
 //! [`scheduler`](super::scheduler).
 
+use crate::join;
+use crate::join::crew;
 use crate::tasks::carrier::{Carrier, Rest};
 use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::held::Held;
@@ -128,6 +130,14 @@ impl<'a> Seat<'a> {
     /// The member's number.
     pub(crate) fn index(self) -> usize {
         self.index
+    }
+
+    /// The member's place in the scope's crew: `None` where it is the only one.
+    pub(crate) fn mate(self) -> Option<crew::Seat<'a>> {
+        let crew = self.scheduler.crew.as_deref()?;
+        let index = u32::try_from(self.index).expect("teams have less than 2^32 members");
+        // SAFETY: - the seat is on the member's thread.
+        Some(unsafe { crew.seat(index) })
     }
 
     fn own(self) -> &'a Own {
@@ -268,6 +278,9 @@ impl<'a> Seat<'a> {
                 if found.is_some() || done() {
                     return Look::Ready;
                 }
+                if self.run_half(done) {
+                    return Look::Progress;
+                }
                 idle.look(self.index)
             },
         );
@@ -277,6 +290,20 @@ impl<'a> Seat<'a> {
             self.scheduler.wake_one(self.others());
         }
         found
+    }
+
+    /// Runs a half of a join that another member offers, on the member's own stack. False when there
+    /// is none.
+    fn run_half(self, is_over: impl Fn() -> bool) -> bool {
+        // Carriers are too small for a recursion of unknown depth.
+        let mate = self.mate().filter(|mate| self.current().is_none() && mate.may_run_any());
+        let Some(mate) = mate else { return false };
+        let _visit = self.own().place.get().and_then(|place| local().go_to(place));
+        let _shown = local().show_as(self.member());
+        let _here = join::at(mate);
+        // A rest after a small half ends for a task, too.
+        let is_over = || is_over() || self.scheduler.has_work();
+        mate.run_any(|| _ = self.scheduler.idle.take(self.index), is_over)
     }
 
     /// Delivers what others put into the member's inbox.
@@ -336,6 +363,7 @@ impl<'a> Seat<'a> {
         let _visit = self.own().place.get().and_then(|place| local().go_to(place));
         // A region that is open on the caller's stack is none of the nano-thread's.
         let _shown = local().show_as(self.member());
+        let _here = self.mate().map(join::at);
         let mut next = Some(nano);
         while let Some(nano) = next {
             // SAFETY: - I1: taken from a queue, or left to us by a carrier.

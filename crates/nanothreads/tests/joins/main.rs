@@ -5,5 +5,6 @@
 #[path = "../process/mod.rs"]
 mod process;
 
+mod inside;
 mod random_trees;
 mod recursive;
