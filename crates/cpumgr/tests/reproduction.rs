@@ -62,7 +62,10 @@ fn rows() -> Vec<Row> {
 /// How many of the pairs, published and simulated, lie within 10, 25 and 50 %.
 fn within(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> [usize; 3] {
     [0.10, 0.25, 0.50].map(|most| {
-        pairs.clone().filter(|(published, simulated)| (simulated / published - 1.0).abs() <= most).count()
+        pairs
+            .clone()
+            .filter(|(published, simulated)| (simulated / published - 1.0).abs() <= most)
+            .count()
     })
 }
 
@@ -101,9 +104,10 @@ fn the_score_of_the_reproduction_does_not_fall() {
     assert!(reaches(times, [16, 24, 35]), "native times: {times:?} of {}", cells.len());
 
     // vtq-dss against ssw-dss, without the native model.
-    let sides = all.iter().filter(|row| row.against != "none").filter(|row| {
-        (ratio(row.published) - 1.0) * (ratio(row.simulated) - 1.0) >= 0.0
-    });
+    let sides = all
+        .iter()
+        .filter(|row| row.against != "none")
+        .filter(|row| (ratio(row.published) - 1.0) * (ratio(row.simulated) - 1.0) >= 0.0);
     let sides = sides.count();
     assert!(sides >= 5, "{sides} of 7 contrasts have the published sign");
 }

@@ -260,8 +260,7 @@ impl Divided<'_> {
             sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
         let masters: Vec<&'static Worker> =
             firsts[1..].iter().map(|first| workers[first - 1]).collect();
-        let parts =
-            Parts { sizes: &sizes, firsts: &firsts, total, follows, crowd, workers, count };
+        let parts = Parts { sizes: &sizes, firsts: &firsts, total, follows, crowd, workers, count };
         let next = AtomicUsize::new(0);
         let masters_alone = [sizes.len()];
         let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);

@@ -105,8 +105,8 @@ pub use loops::{
     ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections, doacross, par_chunks_mut,
     par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
 };
-pub use per_thread::PerThread;
 pub use parts::current_num_threads;
+pub use per_thread::PerThread;
 pub use region::broadcast;
 pub use sort::{
     par_sort, par_sort_by, par_sort_by_key, par_sort_unstable, par_sort_unstable_by,

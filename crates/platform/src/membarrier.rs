@@ -229,6 +229,4 @@ mod kernel {
     }
 }
 
-pub use kernel::{
-    compiler_only, heavy, heavy_if_due, is_asymmetric, light, prepare, try_heavy,
-};
+pub use kernel::{compiler_only, heavy, heavy_if_due, is_asymmetric, light, prepare, try_heavy};

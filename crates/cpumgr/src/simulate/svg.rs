@@ -368,7 +368,8 @@ mod tests {
 
     /// The values of an attribute.
     fn values(picture: &str, name: &str) -> Vec<f64> {
-        let parts = picture.split(&format!(" {name}=\"")).skip(1);
+        let begin = format!(" {name}=\"");
+        let parts = picture.split(&begin).skip(1);
         parts.filter_map(|part| part.split('"').next()?.parse().ok()).collect()
     }
 
@@ -390,7 +391,7 @@ mod tests {
                 .skip(1)
                 .filter_map(|part| part.split('"').next())
                 .collect();
-            // Thirty, and the white behind them.
+            // Thirty, and the white below them.
             assert!(fills.len() >= 30, "{} {policy}", fills.len());
         }
     }

@@ -29,7 +29,8 @@ impl Local {
         if self.with_group_at(depth, |group| group.supplied.attached) < size - 1 {
             self.attach(depth, size - 1);
         }
-        let channel = self.with_group_at(depth, |group| group.supplied.channel.as_ref().map(Rc::as_ptr));
+        let channel =
+            self.with_group_at(depth, |group| group.supplied.channel.as_ref().map(Rc::as_ptr));
         // SAFETY: - the group's own count keeps it until the group is prepared for another team,
         // which does not happen before the caller has joined its region (L2).
         unsafe { &*channel.expect("attached to a channel") }
@@ -39,8 +40,8 @@ impl Local {
     fn attach(&self, depth: usize, count: usize) {
         // Members are attached by a region, which waits, and asks the sizer meanwhile: nothing of
         // the group is held (L2).
-        let (channel, members) =
-            self.with_group_at(depth, |group| (group.supplied.channel.take(), group.members.clone()));
+        let (channel, members) = self
+            .with_group_at(depth, |group| (group.supplied.channel.take(), group.members.clone()));
         let mut channel = channel.unwrap_or_else(|| Rc::new(Channel::new()));
         let mut followers = channel.followers(&members);
         if followers < count {

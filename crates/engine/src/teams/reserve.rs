@@ -109,7 +109,9 @@ impl Local {
         }
         if !is_placed {
             let granted = sizer.processors();
-            self.with_group_at(0, |group| group.place(granted.as_ref(), epoch, self.waiter().sitter()));
+            self.with_group_at(0, |group| {
+                group.place(granted.as_ref(), epoch, self.waiter().sitter())
+            });
         }
         used + 1
     }

@@ -389,7 +389,7 @@ impl Local {
 
     /// The thread is the master of a region of several threads that is not joined.
     pub(super) fn is_in_region(&self) -> bool {
-        self.depth.get() > 0
+        self.custody.depth() > 0
     }
 
     /// The thread forks no more.

@@ -66,7 +66,9 @@ impl Doacross {
     pub fn run<F: Fn(usize, Cross<'_>) + Sync>(self, body: F) {
         let Self { range, chunk } = self;
         let start = range.start;
-        let Some(team) = Loop::reserve_threads(range, Schedule::StaticChunks(chunk)) else { return };
+        let Some(team) = Loop::reserve_threads(range, Schedule::StaticChunks(chunk)) else {
+            return;
+        };
         let size = team.size();
         let progress = PerMember::new(size, |_| Stage::default());
         let member = |id, dealer: &Dealer| {

@@ -83,10 +83,7 @@ impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     }
 }
 
-fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(
-    team: &team::Team,
-    body: F,
-) -> Gathered<T> {
+fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &team::Team, body: F) -> Gathered<T> {
     /// # Safety
     /// - `data` points to a live `Returning<F, T>`.
     unsafe fn call<T: Send, F: Fn(Member) -> Option<T> + Sync>(data: *const (), member: Member) {

@@ -15,8 +15,8 @@
 use super::schedule::static_block;
 use super::stages::Stage;
 use super::stop::Stop;
-use crate::per_member::PerMember;
 use crate::parts;
+use crate::per_member::PerMember;
 use engine::local::local;
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;

@@ -6,8 +6,8 @@ use nanothreads::{
 };
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -126,7 +126,8 @@ fn what_is_forked_inside_has_the_results_that_it_has_outside() {
     let check = || {
         assert_eq!(par_for(0..1_000).reduce(0, |i| i, |a, b| a + b), 499_500);
         let large = |i: usize| [i as u64; 9];
-        let sum = par_for(0..100).reduce([0; 9], large, |a, b| std::array::from_fn(|k| a[k] + b[k]));
+        let sum =
+            par_for(0..100).reduce([0; 9], large, |a, b| std::array::from_fn(|k| a[k] + b[k]));
         assert_eq!(sum, [4_950; 9]);
         for schedule in [Schedule::PURE, Schedule::Auto, Schedule::Affinity, Schedule::Factoring] {
             let seen: Vec<_> = (0..500).map(|_| AtomicUsize::new(0)).collect();
@@ -142,14 +143,16 @@ fn what_is_forked_inside_has_the_results_that_it_has_outside() {
         pipeline(0..8, 0..8).run(|rows, columns| {
             for row in rows {
                 for column in columns.clone() {
-                    let above = if row > 0 { cells[8 * (row - 1) + column].load(Relaxed) } else { 0 };
+                    let above =
+                        if row > 0 { cells[8 * (row - 1) + column].load(Relaxed) } else { 0 };
                     cells[8 * row + column].store(above + 1, Relaxed);
                 }
             }
         });
         assert_eq!(cells[63].load(Relaxed), 8);
         assert_eq!(par_for(0..300).collect(|i| i).len(), 300);
-        let mut numbers: Vec<u32> = (0..5_000).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
+        let mut numbers: Vec<u32> =
+            (0..5_000).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
         par_sort_unstable(&mut numbers);
         assert!(numbers.is_sorted());
     };

@@ -2,8 +2,8 @@
 
 use policies::conformance::{Conduct, Violation, check};
 use policies::{
-    Admission, Allocation, Cause, Decision, DssTs, Parameter, ParameterError, Policy, Snapshot, Value,
-    Waiting,
+    Admission, Allocation, Cause, Decision, DssTs, Parameter, ParameterError, Policy, Snapshot,
+    Value, Waiting,
 };
 
 use crate::support::{all, create};
