@@ -276,6 +276,11 @@ impl<'a> Seat<'a> {
         })
     }
 
+    /// The calling thread is the member; those that wait long for it are to know.
+    pub(crate) fn is_here(self) {
+        self.mate().rare.occupant.is_me(local());
+    }
+
     /// True when some member may have offered a half that [`Seat::run_any`] would run.
     pub(crate) fn may_run_any(self) -> bool {
         self.deque().is_empty()

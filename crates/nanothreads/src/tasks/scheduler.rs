@@ -47,6 +47,9 @@ pub(crate) struct Scheduler {
     pub(super) idle: Idle,
     /// The members as those of a join: what they do when they find no task. `None`: there is one.
     pub(super) crew: Option<Box<Crew>>,
+    /// Members other than 0 are parts that threads of a join or scope around take, and leave when
+    /// they find nothing to do.
+    pub(super) is_of_parts: bool,
     /// From which members a member steals first. Changes between scopes.
     pub(super) nearness: Nearness,
     /// Memory of plain tasks.
@@ -132,6 +135,7 @@ impl Scheduler {
             global: Global::new(),
             idle: Idle::new(size),
             crew: (size > 1).then(|| Crew::new(size)),
+            is_of_parts: false,
             nearness: Nearness::default(),
             store: Store::new(),
             born: Born::now(),
@@ -169,6 +173,7 @@ impl Scheduler {
                 //           take a scheduler.
                 unsafe { crew.serve(around, workers) };
             }
+            unique.is_of_parts = workers.len() + 1 < size;
             unique.born = Born::now();
             unique.place = place;
             unique.nearness.update(workers);

@@ -176,7 +176,7 @@ where
     // Joins inside are the scope's.
     let _here = seat.mate().map(join::at);
     if member.id != 0 {
-        seat.work_until(|| scheduler.has_ended());
+        seat.work_as_member(|| scheduler.has_ended());
         seat.retire();
         guard.leave();
         return;

@@ -5,7 +5,6 @@
 //! [`scheduler`](super::scheduler).
 
 use crate::join;
-use crate::join::crew;
 use crate::tasks::carrier::{Carrier, Rest};
 use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::held::Held;
@@ -19,6 +18,7 @@ use engine::patience;
 use engine::safe_point;
 use engine::wait_point::Look;
 use engine::work::Member;
+use platform::clock::Ticks;
 use platform::message::say;
 use platform::{SysError, SysResult};
 use std::cell::{Cell, RefCell};
@@ -26,6 +26,8 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+mod company;
 
 /// Turns with nothing but nano-threads that yield, between two offers of the processor to others.
 const OFFER: u32 = 16;
@@ -55,6 +57,8 @@ pub(super) struct Own {
     handover: Cell<Option<NanoPtr>>,
     /// A waiter on a kernel thread's own stack may go on: the carrier is to rest.
     attention: Cell<bool>,
+    /// The member's thread has better to do elsewhere.
+    leaves: Cell<bool>,
     /// What the member owes the creator of what it ran last.
     held: Held,
     shelf: Shelf,
@@ -77,6 +81,7 @@ impl Own {
             carriers: RefCell::default(),
             handover: Cell::new(None),
             attention: Cell::new(false),
+            leaves: Cell::new(false),
             held: Held::new(),
             shelf: Shelf::default(),
         }
@@ -92,6 +97,7 @@ impl Own {
     pub(super) fn reset(&self, trimmed: bool) {
         self.created.set(0);
         self.attention.set(false);
+        self.leaves.set(false);
         debug_assert!(self.held.allows(std::ptr::null()), "the scope has waited for all shares");
         if trimmed {
             // The slabs that they were in are gone.
@@ -130,14 +136,6 @@ impl<'a> Seat<'a> {
     /// The member's number.
     pub(crate) fn index(self) -> usize {
         self.index
-    }
-
-    /// The member's place in the scope's crew: `None` where it is the only one.
-    pub(crate) fn mate(self) -> Option<crew::Seat<'a>> {
-        let crew = self.scheduler.crew.as_deref()?;
-        let index = u32::try_from(self.index).expect("teams have less than 2^32 members");
-        // SAFETY: - the seat is on the member's thread.
-        Some(unsafe { crew.seat(index) })
     }
 
     fn own(self) -> &'a Own {
@@ -263,6 +261,7 @@ impl<'a> Seat<'a> {
         let idle = &self.scheduler.idle;
         let local = local();
         let crowd = local.membership().crowd;
+        let begin = self.scheduler.is_of_parts.then(Ticks::now);
         let look_around = || {
             let members =
                 self.others().filter_map(|member| self.scheduler.members[member].occupant.thread());
@@ -281,6 +280,12 @@ impl<'a> Seat<'a> {
                 if self.run_half(done) {
                     return Look::Progress;
                 }
+                if let Some(begin) = begin
+                    && self.is_free()
+                {
+                    self.linger_since(begin);
+                    return if done() { Look::Ready } else { Look::Progress };
+                }
                 idle.look(self.index)
             },
         );
@@ -290,20 +295,6 @@ impl<'a> Seat<'a> {
             self.scheduler.wake_one(self.others());
         }
         found
-    }
-
-    /// Runs a half of a join that another member offers, on the member's own stack. False when there
-    /// is none.
-    fn run_half(self, is_over: impl Fn() -> bool) -> bool {
-        // Carriers are too small for a recursion of unknown depth.
-        let mate = self.mate().filter(|mate| self.current().is_none() && mate.may_run_any());
-        let Some(mate) = mate else { return false };
-        let _visit = self.own().place.get().and_then(|place| local().go_to(place));
-        let _shown = local().show_as(self.member());
-        let _here = join::at(mate);
-        // A rest after a small half ends for a task, too.
-        let is_over = || is_over() || self.scheduler.has_work();
-        mate.run_any(|| _ = self.scheduler.idle.take(self.index), is_over)
     }
 
     /// Delivers what others put into the member's inbox.
@@ -356,6 +347,9 @@ impl<'a> Seat<'a> {
         let local = local();
         self.own().place.set(Some(local.place()));
         self.scheduler.members[self.index].occupant.is_me(local);
+        if let Some(mate) = self.mate() {
+            mate.is_here();
+        }
     }
 
     /// Runs `nano`, and what its carrier leaves to this loop, on top of the caller's stack.

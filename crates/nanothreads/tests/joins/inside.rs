@@ -112,6 +112,37 @@ fn a_scope_in_a_half_and_one_in_a_task_have_idle_threads() {
 }
 
 #[test]
+fn threads_leave_a_scope_that_has_no_work_for_them_to_where_there_is_some() {
+    own_process!();
+    let _one = eight();
+    for _ in 0..20 {
+        let meeting = Meeting::of(MANY);
+        let is_reached = || meeting.count() >= MANY || meeting.begin.elapsed() >= LONGEST;
+        let wait = || (0..).find(|_| (thread::yield_now(), is_reached()).1);
+        let loop_may_begin = AtomicUsize::new(0);
+        join(
+            || {
+                scope(|s| {
+                    s.spawn(|_| {
+                        // Threads that have nothing to do come to this scope first.
+                        (0..1_000).for_each(|_| thread::yield_now());
+                        loop_may_begin.store(1, Relaxed);
+                        let _ = wait();
+                    });
+                });
+            },
+            || {
+                while loop_may_begin.load(Relaxed) == 0 {
+                    thread::yield_now();
+                }
+                meeting.looped();
+            },
+        );
+        assert!(meeting.count() >= MANY, "{} threads of {MANY}", meeting.count());
+    }
+}
+
+#[test]
 fn loops_in_loops_in_halves_have_idle_threads() {
     own_process!();
     meet(4, |meeting| {

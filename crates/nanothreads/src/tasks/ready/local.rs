@@ -36,6 +36,8 @@ pub(crate) struct Local {
     unstarted: Worker<NanoPtr>,
     /// How many started ones are here.
     started: Cell<usize>,
+    /// How many suspendable ones wait, beside those.
+    away: Cell<usize>,
     /// The last one that went on was nested.
     was_nested: Cell<bool>,
     turns: Cell<u32>,
@@ -50,6 +52,7 @@ impl Local {
             yielded: RefCell::default(),
             unstarted: Worker::new_lifo(),
             started: Cell::new(0),
+            away: Cell::new(0),
             was_nested: Cell::new(false),
             turns: Cell::new(0),
         }
@@ -82,7 +85,10 @@ impl Local {
                 self.yielded.borrow_mut().push_back(nano);
                 true
             }
-            (true, false) => false,
+            (true, false) => {
+                self.away.set(self.away.get() + 1);
+                false
+            }
         };
         self.started.set(self.started.get() + usize::from(is_queued));
     }
@@ -95,6 +101,7 @@ impl Local {
         // SAFETY: - caller's contract.
         let this = unsafe { nano.get() };
         if this.is_suspendable() {
+            self.away.set(self.away.get() - 1);
             self.started.set(self.started.get() + 1);
             self.resumed.borrow_mut().push_back(nano);
         } else {
@@ -110,6 +117,11 @@ impl Local {
     /// Whether all that were started since that wait began have ended, but for suspendable ones.
     pub(crate) fn is_level(&self) -> bool {
         self.nested.borrow().len() == self.floor.get()
+    }
+
+    /// Whether nothing that was started here has yet to go on here.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.started.get() == 0 && self.away.get() == 0
     }
 
     /// The wait is over; in the reverse order of their beginning.

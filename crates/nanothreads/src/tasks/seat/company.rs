@@ -1,0 +1,54 @@
+//! What a member has to do with the joins and scopes around its scope and inside it: it runs halves
+//! that other members offer, and leaves when it is of no use here and may be elsewhere.
+
+use super::Seat;
+use crate::join;
+use crate::join::crew;
+use engine::local::local;
+use platform::clock::Ticks;
+
+/// Microseconds for which a thread of a join or scope around looks for work in a scope before it
+/// leaves it.
+const LINGER: u64 = 50;
+
+impl<'a> Seat<'a> {
+    /// The member's place in the scope's crew: `None` where it is the only one.
+    pub(crate) fn mate(self) -> Option<crew::Seat<'a>> {
+        let crew = self.scheduler.crew.as_deref()?;
+        let index = u32::try_from(self.index).expect("teams have less than 2^32 members");
+        // SAFETY: - the seat is on the member's thread.
+        Some(unsafe { crew.seat(index) })
+    }
+
+    /// Runs what there is until the scope `has_ended`, on a member other than 0. A thread that came
+    /// from a join or scope around leaves when it has found nothing for [`LINGER`], and nothing that
+    /// it started waits here: those around may have work for it. It does not come back.
+    pub(crate) fn work_as_member(self, has_ended: impl Fn() -> bool) {
+        self.work_until(|| has_ended() || self.own().leaves.get());
+    }
+
+    /// True where the member's thread may leave the scope before its end: it waits for no more than
+    /// work, and nothing is left here that no other thread can take.
+    pub(super) fn is_free(self) -> bool {
+        self.index != 0 && self.current().is_none() && self.own().local.is_vacant()
+    }
+
+    /// The member has found nothing since `begin`.
+    pub(super) fn linger_since(self, begin: Ticks) {
+        self.own().leaves.set(begin.elapsed_ticks() > Ticks::about_us(LINGER));
+    }
+
+    /// Runs a half of a join that another member offers, on the member's own stack. False when there
+    /// is none.
+    pub(super) fn run_half(self, is_over: impl Fn() -> bool) -> bool {
+        // Carriers are too small for a recursion of unknown depth.
+        let mate = self.mate().filter(|mate| self.current().is_none() && mate.may_run_any());
+        let Some(mate) = mate else { return false };
+        let _visit = self.own().place.get().and_then(|place| local().go_to(place));
+        let _shown = local().show_as(self.member());
+        let _here = join::at(mate);
+        // A rest after a small half ends for a task, too.
+        let is_over = || is_over() || self.scheduler.has_work();
+        mate.run_any(|| _ = self.scheduler.idle.take(self.index), is_over)
+    }
+}
