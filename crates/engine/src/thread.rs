@@ -5,8 +5,8 @@
 //! A *root* is a master that owns its workers. One kind is an outermost master (a thread of the
 //! program, outside any region), which reserves workers 1, 2, ...; thread i of its teams is always
 //! worker i (D3), until another outermost master that lacks workers takes all of them while it has
-//! no region open ([`crate::protocols::custody`]). The other kind is the master of an explicit group
-//! (`nanothreads::groups`), which gets neighbours from the root around until its region ends
+//! no region open ([`crate::protocols::custody`]). The other kind is the master of an explicit
+//! group (`nanothreads::groups`), which gets neighbours from the root around until its region ends
 //! (`lead`).
 //!
 //! A master that is no root gets its group from what its root does not use now

@@ -21,8 +21,8 @@ impl<'a> Seat<'a> {
     }
 
     /// Runs what there is until the scope `has_ended`, on a member other than 0. A thread that came
-    /// from a join or scope around leaves when it has found nothing for [`LINGER`], and nothing that
-    /// it started waits here: those around may have work for it. It does not come back.
+    /// from a join or scope around leaves when it has found nothing for [`LINGER`], and nothing
+    /// that it started waits here: those around may have work for it. It does not come back.
     pub(crate) fn work_as_member(self, has_ended: impl Fn() -> bool) {
         self.work_until(|| has_ended() || self.own().leaves.get());
     }
@@ -38,8 +38,8 @@ impl<'a> Seat<'a> {
         self.own().leaves.set(begin.elapsed_ticks() > Ticks::about_us(LINGER));
     }
 
-    /// Runs a half of a join that another member offers, on the member's own stack. False when there
-    /// is none.
+    /// Runs a half of a join that another member offers, on the member's own stack. False when
+    /// there is none.
     pub(super) fn run_half(self, is_over: impl Fn() -> bool) -> bool {
         // Carriers are too small for a recursion of unknown depth.
         let mate = self.mate().filter(|mate| self.current().is_none() && mate.may_run_any());
