@@ -14,7 +14,8 @@
 //! workers (own). Groups are cached by depth: the next inner fork of the same size is a store.
 //!
 //! # What touches what
-//! [`Local`]: its thread only. The lenders inside: see [`crate::protocols::lending`].
+//! [`Local`]: its thread only, but for its custody, which other masters touch. The lenders inside:
+//! see [`crate::protocols::lending`].
 //!
 //! An outermost master opens its region before it looks whether its workers are still its own, and
 //! closes it when nothing of the region stands on their lines any more ([`crate::teams::team`]).
