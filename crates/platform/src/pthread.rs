@@ -206,6 +206,8 @@ impl EndOfThread {
 pub fn comes_back(mut body: impl FnMut()) -> bool {
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     {
+        /// # Safety
+        /// - `body` points to an `F` that no other code uses meanwhile.
         unsafe extern "C-unwind" fn call<F: FnMut()>(body: *mut libc::c_void) {
             // SAFETY: - the closure below, which outlives the call.
             unsafe { (*body.cast::<F>())() }

@@ -139,8 +139,7 @@ fn fences(root: &Path) -> Finding {
 }
 
 fn privilege() -> Finding {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    match may_serve_all(&status) {
+    match own_status().is_some_and(|status| status.capeff & SYS_NICE != 0) {
         true => Finding::well("privilege", "CAP_SYS_NICE: may serve all users (daemon --system)"),
         false => Finding::well(
             "privilege",
@@ -150,10 +149,8 @@ fn privilege() -> Finding {
     }
 }
 
-fn may_serve_all(status: &str) -> bool {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok());
-    bits.is_some_and(|bits| bits & SYS_NICE != 0)
+fn own_status() -> Option<procfs::process::Status> {
+    procfs::process::Process::myself().ok()?.status().ok()
 }
 
 fn descriptors() -> Finding {
@@ -179,9 +176,8 @@ fn descriptors() -> Finding {
 
 /// Processes have other numbers in a PID namespace.
 fn container() -> Finding {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    match numbers.map(|it| it.split_whitespace().count()) {
+    let numbers = own_status().and_then(|status| status.nspid);
+    match numbers.map(|numbers| numbers.len()) {
         Some(2..) => Finding::note(
             "container",
             "this shell is in a PID namespace: `attach` and `set weight` cannot name processes",
@@ -299,10 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn the_capability_is_read_from_its_line() {
-        assert!(may_serve_all("Name:\tx\nCapEff:\t0000000000800000\n"));
-        assert!(!may_serve_all("CapEff:\t0000000000400000\n"));
-        assert!(!may_serve_all("CapEff:\tnonsense\n") && !may_serve_all(""));
+    fn this_process_has_a_status_with_a_number_in_each_namespace() {
+        let status = own_status().unwrap();
+        assert_eq!(status.nspid.unwrap().first(), Some(&std::process::id().cast_signed()));
+        // The superuser's mask is never empty.
+        assert!(status.capeff != 0 || !nix::unistd::geteuid().is_root());
     }
 
     #[test]

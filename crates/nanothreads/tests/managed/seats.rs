@@ -92,7 +92,8 @@ fn a_master_that_is_moved_while_it_lets_its_team_have_a_turn_goes_back() {
         let [a, b] = script.cpus;
         let master = current_tid();
         let whole = &script.whole;
-        // Rounds in which it went back, and in which it slept: then it had no turn to come back from.
+        // Rounds in which it went back, and in which it slept: then it had no turn to come back
+        // from.
         let tried = || {
             let (back, slept) = (AtomicU32::new(0), AtomicU32::new(0));
             team.run(|member| {
@@ -458,7 +459,8 @@ fn speedups_are_measured_where_the_policy_asks_for_them_only() {
         script.page.set_state(State { reports: true, ..State::default() });
         eventually("a region on one processor", || sizes_of_an_iteration() == [1, 1]);
         // Of all iterations those that were held up. Samples of 2 ms that agree are rare where
-        // others run in between; that an emulated processor is kept waiting its kernel does not see.
+        // others run in between; that an emulated processor is kept waiting its kernel does not
+        // see.
         let (begin, mut all, mut late) = (Instant::now(), 0_u32, 0_u32);
         while script.areas.report() == before {
             let iteration = Instant::now();
