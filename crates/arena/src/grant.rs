@@ -35,9 +35,12 @@ pub const MAX_CPUS: u32 = 64 * CPU_WORDS as u32;
 const PROCESSORS_MASK: u64 = 0xffff;
 const DEDICATED: u64 = 1 << 16;
 const SHARED: u64 = 1 << 17;
+const FIXED_TEAM: u64 = 1 << 18;
 const EPOCH_SHIFT: u32 = 32;
 const _: () = assert!(
-    MAX_CPUS as u64 <= PROCESSORS_MASK && DEDICATED > PROCESSORS_MASK && SHARED < 1 << EPOCH_SHIFT
+    MAX_CPUS as u64 <= PROCESSORS_MASK
+        && DEDICATED > PROCESSORS_MASK
+        && FIXED_TEAM < 1 << EPOCH_SHIFT
 );
 
 /// How many times a reader of the processors looks again before it takes what it has. A manager
@@ -47,7 +50,8 @@ const LOOKS: usize = 64;
 
 /// What a program may use now.
 ///
-/// As one word: bits 0-15 processors, bit 16 dedicated, bit 17 shared, bits 32-63 epoch.
+/// As one word: bits 0-15 processors, bit 16 dedicated, bit 17 shared, bit 18 fixed team,
+/// bits 32-63 epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The processors that the program may use, at least one.
@@ -57,6 +61,9 @@ pub struct Grant {
     /// Its processors are used by several programs in turn: the only one that it has, or any under
     /// a grant that binds nothing.
     pub shared: bool,
+    /// The program's teams of no number of their own keep their size, whatever is granted: its
+    /// threads share the processors that it has.
+    pub fixed_team: bool,
     /// Changes with each new grant.
     pub epoch: u32,
 }
@@ -67,6 +74,7 @@ impl Grant {
         (self.processors as u64 & PROCESSORS_MASK)
             | if self.dedicated { DEDICATED } else { 0 }
             | if self.shared { SHARED } else { 0 }
+            | if self.fixed_team { FIXED_TEAM } else { 0 }
             | (self.epoch as u64) << EPOCH_SHIFT
     }
 
@@ -86,6 +94,7 @@ impl Grant {
             processors,
             dedicated: word & DEDICATED != 0,
             shared: word & SHARED != 0,
+            fixed_team: word & FIXED_TEAM != 0,
             epoch: (word >> EPOCH_SHIFT) as u32,
         }
     }
@@ -193,24 +202,35 @@ impl GrantArea {
         cpus: impl Iterator<Item = CpuId>,
     ) -> Grant {
         // ORDERING: Relaxed - this thread is the word's only writer.
-        let epoch = Grant::unpack(self.line.word.load(Ordering::Relaxed)).epoch.wrapping_add(1);
+        let before = Grant::unpack(self.line.word.load(Ordering::Relaxed));
+        let epoch = before.epoch.wrapping_add(1);
         // ORDERING(grant.reuse): Release fence - a reader that sees a word of the bitmap that is
         // now written again also sees that its old epoch is over (G2); pairs with
         // ORDERING(grant.recheck).
         fence(Ordering::Release);
         // Published by the store of the grant word below.
         self.cpus[epoch as usize % 2].write(cpus);
-        let grant = Grant { processors: processors.clamp(1, MAX_CPUS), dedicated, shared, epoch };
+        let grant =
+            Grant { processors: processors.clamp(1, MAX_CPUS), dedicated, shared, epoch, ..before };
         // ORDERING(grant.publish): Release - the bitmap before its epoch; pairs with
         // ORDERING(grant.read).
         self.line.word.store(grant.pack(), Ordering::Release);
         grant
     }
 
+    /// Whether teams keep their size, from now on: the same epoch, since what is granted is the
+    /// same. The manager's side, one thread only.
+    pub fn set_fixed_team(&self, fixed_team: bool) {
+        // ORDERING: Relaxed - this thread is the word's only writer.
+        let grant = Grant::unpack(self.line.word.load(Ordering::Relaxed));
+        // ORDERING(grant.publish): Release - as of a grant; the bitmap is the one that is there.
+        self.line.word.store(Grant { fixed_team, ..grant }.pack(), Ordering::Release);
+    }
+
     /// The manager's side, before the program gets the area: the epoch that the next one follows.
     /// So a program that was told another epoch by another manager sees a new one.
     pub fn begin_after(&self, epoch: u32) {
-        let grant = Grant { processors: 1, dedicated: false, shared: false, epoch };
+        let grant = Grant { epoch, ..self.read() };
         // ORDERING: Relaxed - the area travels through the socket afterwards.
         self.line.word.store(grant.pack(), Ordering::Relaxed);
     }
@@ -236,7 +256,9 @@ mod tests {
     #[test]
     fn a_fresh_area_grants_one_processor() {
         let area = GrantArea::default();
-        assert_eq!(area.read(), Grant { processors: 1, dedicated: false, shared: false, epoch: 0 });
+        let fresh =
+            Grant { processors: 1, dedicated: false, shared: false, fixed_team: false, epoch: 0 };
+        assert_eq!(area.read(), fresh);
         assert!(area.read_with_cpus().1.is_empty());
     }
 
@@ -253,12 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn a_class_stays_what_it_was_when_a_grant_is_published_and_changes_no_grant() {
+        let area = GrantArea::default();
+        let cpus: CpuSet = [CpuId(3), CpuId(4)].into_iter().collect();
+        area.set_fixed_team(true);
+        assert!(area.publish(2, true, false, cpus.iter()).fixed_team);
+        let before = area.read();
+        area.set_fixed_team(false);
+        assert_eq!(area.read_with_cpus(), (Grant { fixed_team: false, ..before }, cpus));
+        area.set_fixed_team(true);
+        area.begin_after(9);
+        assert_eq!((area.read().fixed_team, area.read().epoch), (true, 9));
+    }
+
+    #[test]
     fn an_epoch_wraps_around() {
         let area = GrantArea::default();
-        area.line.word.store(
-            Grant { processors: 1, dedicated: false, shared: false, epoch: u32::MAX }.pack(),
-            Ordering::Relaxed,
-        );
+        area.line.word.store(Grant { epoch: u32::MAX, ..area.read() }.pack(), Ordering::Relaxed);
         assert_eq!(area.publish(1, false, false, [CpuId(7)].into_iter()).epoch, 0);
         assert_eq!(area.read_with_cpus().1, CpuSet::single(CpuId(7)));
     }
@@ -314,8 +347,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pack_and_unpack_agree(processors in 1..=MAX_CPUS, dedicated: bool, shared: bool, epoch: u32) {
-            let grant = Grant { processors, dedicated, shared, epoch };
+        fn pack_and_unpack_agree(processors in 1..=MAX_CPUS, dedicated: bool, shared: bool, fixed_team: bool, epoch: u32) {
+            let grant = Grant { processors, dedicated, shared, fixed_team, epoch };
             prop_assert_eq!(Grant::unpack(grant.pack()), grant);
         }
 

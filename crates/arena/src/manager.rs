@@ -225,6 +225,11 @@ impl ProgramAreas {
         self.down.grant.publish(processors, dedicated, shared, std::iter::empty())
     }
 
+    /// Whether the program's teams of no number of their own keep their size, from now on.
+    pub fn set_fixed_team(&self, fixed_team: bool) {
+        self.down.grant.set_fixed_team(fixed_team);
+    }
+
     /// The grant in force.
     pub fn grant(&self) -> Grant {
         self.down.grant.read()

@@ -7,20 +7,24 @@
 use serde::{Deserialize, Serialize};
 
 mod control;
+mod history;
 mod measures;
 mod packet;
 mod queue;
 mod refusal;
 mod registration;
 mod status;
+mod submission;
 
 pub use control::Control;
+pub use history::{ACCOUNTS_PER_PACKET, Account, HistoryHead, HistoryQuestion, RunState};
 pub use measures::{BUCKETS, Histogram, Measures};
 pub use packet::{MessageError, decode, encode};
 pub use queue::{Queue, QueuedStatus, WAITING_PER_PACKET};
 pub use refusal::{Refused, RefusedCode};
 pub use registration::{Held, MAX_LIBRARY, Register, Registered};
 pub use status::{Narrow, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
+pub use submission::{After, Condition, MAX_AFTER, Submit};
 
 /// The version of the messages. Another version is refused.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -46,19 +50,20 @@ pub enum ToManager {
     /// "Do it like this from now on."
     Control(Control),
     /// "I am going to be a program, as soon as I may start."
-    Submit {
-        /// Processors that it is going to ask for.
-        request: u32,
-        /// What it is, for reports.
-        label: String,
-        /// As in [`ToManager::Announce`].
-        #[serde(default = "yes")]
-        attach: bool,
+    Submit(Submit),
+    /// "That process, which was submitted and which I started, has ended."
+    Outcome {
+        /// Which; not waited for yet, so that its number is no other process's.
+        pid: i32,
+        /// Its exit code; 128 and the signal's number where a signal ended it.
+        code: i32,
     },
     /// "Which processes wait to be started?"
     Queue,
     /// "What did you count and time?"
     Measures,
+    /// "What did programs have and use?"
+    History(HistoryQuestion),
     /// "This process, which is registered, wants to be one of the domain" (`domain`).
     Join,
 }
@@ -109,6 +114,14 @@ pub enum FromManager {
     Queue(Queue),
     /// The answer to a [`ToManager::Measures`].
     Measures(Box<Measures>),
+    /// The head of an answer to a [`ToManager::History`]; [`FromManager::Accounts`] packets follow
+    /// until all rows are named.
+    History(HistoryHead),
+    /// A part of it.
+    Accounts {
+        /// The latest first.
+        rows: Vec<Account>,
+    },
     /// A part of a report on the queue.
     Waiting {
         /// In the order in which they start.

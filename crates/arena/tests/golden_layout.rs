@@ -94,7 +94,9 @@ fn the_bytes_of_down_are_pinned() {
     down.vps[1].set(None, Verdict::Squeezed);
     let found = words(&down, [0, 8, 16, 24, 128, 256, 384, 392, 512, 520, 640]);
     let grant = 3 | 1 << 16 | 1 << 32;
-    assert_eq!(grant, Grant { processors: 3, dedicated: true, shared: false, epoch: 1 }.pack());
+    let published =
+        Grant { processors: 3, dedicated: true, shared: false, fixed_team: false, epoch: 1 };
+    assert_eq!(grant, published.pack());
     // The bitmap of odd epochs is the second one.
     let [kind, size] = [u64::from(VERSION) | 1 << 32, DOWN_SIZE as u64];
     let vps = 66 | 1 << 16 | 3 << (32 + 16);
@@ -160,6 +162,13 @@ fn the_bytes_of_a_domains_line_are_pinned() {
 
 #[test]
 fn the_grant_words_bits_are_pinned() {
-    let grant = Grant { processors: 0x3ff, dedicated: false, shared: true, epoch: 0xdead_beef };
+    let grant = Grant {
+        processors: 0x3ff,
+        dedicated: false,
+        shared: true,
+        fixed_team: false,
+        epoch: 0xdead_beef,
+    };
     assert_eq!(grant.pack(), 0xdead_beef_0002_03ff);
+    assert_eq!(Grant { fixed_team: true, ..grant }.pack(), 0xdead_beef_0006_03ff);
 }

@@ -12,7 +12,8 @@ use policies::Registry;
 use serde::Serialize;
 
 use crate::cli::{
-    CancelArgs, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs,
+    CancelArgs, Class, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs,
+    StatusArgs,
 };
 use crate::error::{Error, FAILED, is_absent};
 use crate::escape::printable;
@@ -41,6 +42,9 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
     let control = match args.what {
         Some(Setting::Quantum { time: Some(time) }) => Control::Quantum { quantum_ns: ns(time) },
         Some(Setting::Grace { time: Some(time) }) => Control::Grace { grace_ns: ns(time) },
+        Some(Setting::Class { pid, class: Some(class) }) => {
+            Control::Class { pid, fixed_team: class == Class::FixedTeam }
+        }
         Some(Setting::Weight { pid, weight: Some(weight) }) => {
             Control::Weight { pid, thousandths: weight.thousandths() }
         }
@@ -54,7 +58,7 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
 
 /// One setting as it is in force, or all.
 fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
-    if let Some(Setting::Weight { pid, .. }) = which {
+    if let Some(Setting::Weight { pid, .. } | Setting::Class { pid, .. }) = which {
         let report = Report::ask(socket)?;
         let program = report.programs.iter().find(|program| program.pid == pid);
         let program = program.ok_or_else(|| {
@@ -62,6 +66,9 @@ fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
                 "process {pid} is no program of this manager that you may see; `cpumgr status` shows them"
             ))
         })?;
+        if let Some(Setting::Class { .. }) = which {
+            return Ok(format!("{}\n", Class::of(program.fixed_team)));
+        }
         return Ok(format!("{}\n", program.weight));
     }
     let status = status::of_manager(socket)?;
@@ -336,7 +343,14 @@ impl QueueReport {
 /// One that waits, as a line.
 pub(crate) fn place_text(place: &QueuedStatus) -> String {
     let seconds = place.waits_ns / 1_000_000_000;
-    format!("{:>6}  pid {:<8} waits {seconds}s  {}\n", place.id, place.pid, place.label)
+    let mut text = format!("{:>6}  pid {:<8} waits {seconds}s", place.id, place.pid);
+    if !place.after.is_empty() {
+        text.push_str(&format!(" after {}", place.after.join(",")));
+    }
+    if let Some(within) = place.within_ns {
+        text.push_str(&format!(" for {}s more", within / 1_000_000_000));
+    }
+    text + &format!("  {}\n", place.label)
 }
 
 /// `cpumgr queue`.

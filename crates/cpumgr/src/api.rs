@@ -134,7 +134,7 @@ pub(crate) enum Post {
 }
 
 /// Where the scheduler puts answers to one client.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Mailbox(mpsc::Sender<Answer>);
 
 impl Mailbox {

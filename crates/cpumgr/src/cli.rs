@@ -6,12 +6,14 @@ use crate::simulate;
 
 mod daemon;
 mod exit_codes;
+mod history;
 mod jobserver;
 mod manager;
 mod papers;
 mod process;
 mod run;
 mod settings;
+mod submit;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -20,17 +22,22 @@ mod value;
 mod views;
 
 pub use daemon::{CheckConfigArgs, DaemonArgs, Strangers, TRACE_SIZE, Threads};
+pub(crate) use daemon::{HISTORY_AGE, HISTORY_SIZE};
 use exit_codes::EXIT_CODES;
+pub use history::HistoryArgs;
 pub use jobserver::{JobserverArgs, Style};
 pub use manager::{CancelArgs, SocketArgs, StatusArgs};
 pub use papers::{CompletionsArgs, ManArgs};
 pub use process::{NumaArgs, PidArgs};
-pub use run::{Placement, Preload, RunArgs};
+pub use run::{Class, Placement, Preload, RunArgs};
 pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
+pub use submit::{Array, SubmitArgs};
 pub use top::TopArgs;
 pub use trace::{TraceArgs, TraceCommand};
 pub use value::{IdleExit, Level, Listen};
-pub(crate) use value::{cpus, grace, idle_exit, level, listen, policy, quantum, size, weight};
+pub(crate) use value::{
+    age, cpus, grace, history_size, idle_exit, keep, level, listen, policy, quantum, size, weight,
+};
 pub use views::{CpusArgs, DoctorArgs, ShowArgs};
 
 /// Shares the processors of a machine among parallel programs.
@@ -73,7 +80,7 @@ pub enum Command {
     /// Runs make, ninja or cargo with as many job tokens as it is granted processors.
     Jobserver(JobserverArgs),
     /// Waits until one more program may run, then runs it as `run` does.
-    Submit(RunArgs),
+    Submit(SubmitArgs),
     /// Shows the programs that wait to be started.
     Queue(StatusArgs),
     /// Takes one out of the queue.
@@ -92,6 +99,8 @@ pub enum Command {
     Reload(SocketArgs),
     /// Says whether the configuration can be used, and which files it consists of.
     CheckConfig(CheckConfigArgs),
+    /// Shows what programs were granted, used and waited for, also of those that have ended.
+    History(HistoryArgs),
     /// Begins and ends a trace of which program has which processors, and converts one.
     Trace(TraceArgs),
     /// Shows what the manager counted and timed, in the text format of Prometheus.

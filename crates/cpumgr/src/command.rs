@@ -18,8 +18,8 @@ use crate::service::passed::Passed;
 use crate::status::Report;
 use crate::web::Web;
 use crate::{
-    administration, doctor, jobserver, json, log, metrics, numa, papers, replay, simulate, socket,
-    top, views,
+    accounts, administration, doctor, jobserver, json, log, metrics, numa, papers, replay,
+    simulate, socket, submit, top, views,
 };
 
 /// Does what the command line says. `run` returns only when it fails.
@@ -30,7 +30,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
     match command {
         Command::Daemon(args) => serve(&args),
         Command::Run(args) => Err(start(&args, Start::Now, complain)),
-        Command::Submit(args) => Err(start(&args, Start::InTurn, complain)),
+        Command::Submit(args) => Err(submit::submit(args, complain)),
         Command::Jobserver(args) => Err(jobserver::run(&args, complain)),
         Command::Attach(args) => administration::attach(&args),
         Command::Detach(args) => administration::detach(&args),
@@ -44,6 +44,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Show(args) => views::show(&args),
         Command::Top(args) => top::run(&args),
         Command::Cpus(args) => views::cpus(&args),
+        Command::History(args) => accounts::run(&args),
         Command::Trace(args) => replay::run(args.socket.as_deref(), &args.command),
         Command::Metrics(args) => metrics::run(&args),
         Command::Doctor(args) => doctor::run(&args),

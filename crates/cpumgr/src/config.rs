@@ -20,6 +20,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cli::{self, IdleExit, Level, Listen, Strangers, Threads};
 use crate::guarded::Guarded;
+use crate::history::Keep;
 use crate::limits;
 
 mod rules;
@@ -73,6 +74,15 @@ pub struct Config {
     /// Where it listens for browsers and Prometheus.
     #[serde(deserialize_with = "listen")]
     pub listen: Option<Listen>,
+    /// Where what programs were granted and used is kept.
+    #[serde(deserialize_with = "keep")]
+    pub history: Option<Keep>,
+    /// The most that its file takes.
+    #[serde(deserialize_with = "history_size")]
+    pub history_size: Option<u64>,
+    /// How long a run is kept.
+    #[serde(deserialize_with = "age")]
+    pub history_age: Option<Duration>,
     /// The most that each of its two files takes.
     #[serde(deserialize_with = "size")]
     pub trace_size: Option<u64>,
@@ -151,6 +161,9 @@ impl Config {
             fence: later.fence.or(self.fence),
             trace: later.trace.or(self.trace),
             listen: later.listen.or(self.listen),
+            history: later.history.or(self.history),
+            history_size: later.history_size.or(self.history_size),
+            history_age: later.history_age.or(self.history_age),
             trace_size: later.trace_size.or(self.trace_size),
             admin_group: later.admin_group.or(self.admin_group),
             users: merged(self.users, later.users, UserRule::then),
@@ -195,6 +208,18 @@ fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Erro
 
 fn group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     read(from, |text| Ok::<_, String>(text.to_owned()))
+}
+
+fn keep<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Keep>, D::Error> {
+    read(from, cli::keep)
+}
+
+fn age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    read(from, cli::age)
+}
+
+fn history_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    cli::history_size(&Written::deserialize(from)?.text()).map(Some).map_err(D::Error::custom)
 }
 
 fn idle_exit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IdleExit>, D::Error> {

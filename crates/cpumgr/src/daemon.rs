@@ -12,11 +12,14 @@ use platform::clock::monotonic_ns;
 use policies::Value;
 
 use crate::api::MAX_WAITING;
-use crate::cli::{DaemonArgs, IdleExit, Level, Listen, Strangers, TRACE_SIZE, Threads};
+use crate::cli::{
+    DaemonArgs, HISTORY_AGE, HISTORY_SIZE, IdleExit, Level, Listen, Strangers, TRACE_SIZE, Threads,
+};
 use crate::config::{Config, Rules, Sources};
 use crate::error::{Error, RUNNING};
 use crate::fence::Fences;
 use crate::guarded::Guarded;
+use crate::history::{Bounds, History, Keep};
 use crate::instance::{Instance, InstanceError};
 use crate::kernel::Linux;
 use crate::ledger::Ledger;
@@ -27,7 +30,7 @@ use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::service::notify::Notifier;
 use crate::service::passed::{Listener, Passed};
 use crate::trace::Trace;
-use crate::{machine, masks, settings};
+use crate::{history, machine, masks, settings};
 
 pub mod background;
 pub(crate) mod fresh;
@@ -73,6 +76,8 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// How many bytes each of its two files takes at most.
     pub trace_size: Option<u64>,
+    /// Where it keeps what programs were granted and used.
+    pub history: Option<Keep>,
     /// It serves all programs, and not only its starter: what it inherited of that is not its own
     /// (`fresh`).
     pub widen: bool,
@@ -119,6 +124,7 @@ impl Options {
             idle_exit,
             trace: args.trace.as_deref().map(absolute).transpose()?,
             trace_size: args.trace_size,
+            history: args.history.clone(),
             widen: args.widen,
             starter: args.starter,
             parameters: args.parameters.iter().cloned().collect(),
@@ -238,6 +244,12 @@ fn serve_after(
     let fence = options.fence.clone().or_else(|| both.fence.clone().filter(is_named));
     let trace = options.trace.clone().or_else(|| both.trace.clone().filter(is_named));
     let trace_size = options.trace_size.or(both.trace_size).unwrap_or(TRACE_SIZE);
+    let keep = options.history.clone().or(both.history.clone()).unwrap_or_default();
+    let kept_in = history::place(&keep, options.system, history::is_usual(&options.socket));
+    let history_bounds = Bounds {
+        size: both.history_size.unwrap_or(HISTORY_SIZE),
+        age: both.history_age.unwrap_or(HISTORY_AGE),
+    };
     let smt = options.smt.or(both.smt).unwrap_or(Threads::Spread);
     let strangers = options.strangers.or(both.strangers).unwrap_or(Strangers::Leave);
     let idle_exit = match options.idle_exit.or(both.idle_exit) {
@@ -275,6 +287,11 @@ fn serve_after(
         }
         None => None,
     };
+    let begin = |path| {
+        let begun = History::begin(path, history_bounds);
+        begun.inspect_err(|error| tracing::error!(%error, "no history is kept")).ok()
+    };
+    let history = kept_in.and_then(begin);
     let is_new = passed.is_none();
     let listener = match passed {
         Some(passed) => {
@@ -325,6 +342,7 @@ fn serve_after(
         ledger,
         cpus,
         trace,
+        history,
         idle_exit,
         grace,
         kernel: Box::new(Linux),

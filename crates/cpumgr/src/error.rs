@@ -24,7 +24,7 @@ pub const RUNNING: u8 = 4;
 pub const SOCKET: u8 = 5;
 /// What answers is no manager of this version, does not answer, or refuses.
 pub const PROTOCOL: u8 = 6;
-/// Somebody cancelled what was submitted.
+/// What was submitted was cancelled, or cannot begin any more.
 pub const CANCELLED: u8 = 7;
 /// The program to run cannot be executed.
 pub const CANNOT_EXECUTE: u8 = 126;

@@ -144,6 +144,7 @@ impl Ledger {
             since: Vec::new(),
             target: Vec::new(),
             cpu_time: 0,
+            missed: 0,
         });
     }
 
@@ -484,6 +485,13 @@ impl Ledger {
         };
     }
 
+    /// Processor time that a program received until `now`, and what it wanted besides.
+    pub fn received(&mut self, app: AppId, now: Nanos) -> Option<(Nanos, Nanos)> {
+        self.account(now);
+        let entry = self.entries.iter().find(|entry| entry.id == app)?;
+        Some((entry.cpu_time, entry.missed))
+    }
+
     /// Adds the time since the last accounting to what programs received: a shared processor counts
     /// in parts.
     fn account(&mut self, now: Nanos) {
@@ -493,7 +501,7 @@ impl Ledger {
         if self.entries.iter().all(|entry| !entry.holding.shared) {
             for entry in &mut self.entries {
                 let received = passed.saturating_mul(entry.used().len() as u64);
-                entry.cpu_time = entry.cpu_time.saturating_add(received);
+                entry.receive(received, passed);
             }
             return;
         }
@@ -507,7 +515,7 @@ impl Ledger {
         for entry in &mut self.entries {
             let of = |cpu: &u32| passed / users.get(*cpu as usize).copied().unwrap_or(1);
             let received: Nanos = entry.used().iter().map(of).sum();
-            entry.cpu_time = entry.cpu_time.saturating_add(received);
+            entry.receive(received, passed);
         }
     }
 }

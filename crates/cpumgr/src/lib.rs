@@ -9,16 +9,18 @@
 //! 3. `kernel`, `service`, `threads`: other processes' threads, the service manager.
 //! 4. `dropin`, `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: surroundings.
 //! 5. `api`: the door for clients.
-//! 6. `error`, `json`, `ledger`, `settings`, `trace`: faults, decisions, and what is written down.
+//! 6. `error`, `history`, `json`, `ledger`, `settings`, `submissions`, `trace`: faults, decisions,
+//!    and what is kept.
 //! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
 //! 8. `simulate`: the simulator.
 //! 9. `cli`, `config`, `reload`: command line and configuration. `numa`: pages of a process.
 //! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
 //! 11. `output`, `papers`, `socket`, `style`: what a command shows, and which manager it asks.
 //! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
-//! 13. `doctor`, `metrics`, `newcomer`, `replay`, `run`, `top`, `views`, `web`: the machine,
-//!     measures, traces, programs that are started, the screen, parts of a report, browsers.
-//! 14. `jobserver`: job tokens that follow a grant.
+//! 13. `accounts`, `doctor`, `metrics`, `newcomer`, `replay`, `run`, `top`, `views`, `web`:
+//!     the past, the machine, measures, traces, programs that are started, the screen, parts of a
+//!     report, browsers.
+//! 14. `jobserver`, `submit`: job tokens that follow a grant; programs that wait for their turn.
 //! 15. `command`: each command.
 
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use policies::Registry;
 
+pub mod accounts;
 pub mod administration;
 mod advice;
 pub mod allowance;
@@ -44,6 +47,7 @@ pub mod escape;
 pub mod fence;
 pub mod foreign;
 pub mod guarded;
+pub mod history;
 mod inherited;
 pub mod instance;
 pub mod jobserver;
@@ -76,6 +80,8 @@ pub mod simulate;
 pub mod socket;
 pub mod status;
 mod style;
+mod submissions;
+mod submit;
 pub mod threads;
 pub mod top;
 pub mod trace;

@@ -104,6 +104,13 @@ impl Reload {
             ("fence", none(&first.fence) != none(&said.fence)),
             ("trace", none(&first.trace) != none(&said.trace)),
             ("trace-size", size(first) != size(said)),
+            (
+                "history",
+                first.history.clone().unwrap_or_default()
+                    != said.history.clone().unwrap_or_default(),
+            ),
+            ("history-size", first.history_size != said.history_size),
+            ("history-age", first.history_age != said.history_age),
             ("admin-group", first.admin_group != said.admin_group),
         ];
         changed.into_iter().filter(|(_, is)| *is).map(|(key, _)| key.to_owned()).collect()

@@ -2,20 +2,22 @@
 //!
 //! The program runs also without a manager or without the library, with a warning for each.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
-use arena::message::{Control, FromManager, Narrow, ToManager};
+use arena::message::{After, Control, FromManager, Narrow, Submit, ToManager};
 use platform::process;
 
 use crate::administration;
-use crate::cli::{IdleExit, Preload, RunArgs};
+use crate::cli::{Class, IdleExit, Preload, RunArgs};
 use crate::config::Sources;
 use crate::daemon::{BACKGROUND_IDLE, Options, background, fresh};
 use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
@@ -29,6 +31,8 @@ use crate::{inherited, instance, machine, newcomer, socket, status};
 const ANSWER: Duration = Duration::from_secs(1);
 /// The interval at which a program in the queue looks whether the manager still answers.
 const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
+/// What tells a program its number.
+const SUBMISSION_VARIABLE: &str = "CPUMGR_SUBMISSION";
 /// How long a manager may take to be there.
 const START: Duration = Duration::from_secs(15);
 /// How long a manager may be about to end or to begin: to have its lock while no process answers at
@@ -40,16 +44,48 @@ const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// When a program starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
     /// At once.
     Now,
     /// When the manager's multiprogramming level has room for it.
-    InTurn,
+    InTurn(&'a Turn),
+}
+
+/// What a program waits for, besides its place in the queue.
+#[derive(Debug)]
+pub struct Turn {
+    after: Vec<After>,
+    within: Option<Duration>,
+    reported: bool,
+    /// Where its number is told.
+    tell: RefCell<Option<OwnedFd>>,
+    id: Cell<Option<u64>>,
+}
+
+impl Turn {
+    /// `within`: how long it waits at most. `reported`: its parent says how it ended.
+    pub fn new(
+        after: Vec<After>,
+        within: Option<Duration>,
+        reported: bool,
+        tell: Option<OwnedFd>,
+    ) -> Self {
+        Self { after, within, reported, tell: RefCell::new(tell), id: Cell::new(None) }
+    }
+
+    /// It has this number. What was opened for that stays open until it becomes the program.
+    fn tells(&self, id: u64) {
+        self.id.set(Some(id));
+        if let Some(tell) = &*self.tell.borrow() {
+            // The one that asked may have gone.
+            let _told = nix::unistd::write(tell, format!("{id}\n").as_bytes());
+        }
+    }
 }
 
 /// Becomes the program. Returns only when that fails, or when it was cancelled while it waited.
-pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
+pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     match socket::to_run(args.socket.as_deref()) {
@@ -106,6 +142,11 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     {
         warn(&format!("--placement: {reason}; the program runs with the placement that it finds"));
     }
+    if let Start::InTurn(Turn { id, .. }) = start
+        && let Some(id) = id.get()
+    {
+        command.env(SUBMISSION_VARIABLE, id.to_string());
+    }
     inherited::pass_on(&mut command);
     let source = command.exec();
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
@@ -161,7 +202,7 @@ fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
 pub(crate) fn ensure_manager(
     socket: &Path,
     args: &RunArgs,
-    when: Start,
+    when: Start<'_>,
     warn: &impl Fn(&str),
 ) -> Result<(), Error> {
     let policy = args.policy.as_deref();
@@ -173,7 +214,7 @@ pub(crate) fn ensure_manager(
     loop {
         let said = match when {
             Start::Now => announce(socket, args, warn),
-            Start::InTurn => submit(socket, args, &mut begin, warn),
+            Start::InTurn(turn) => submit(socket, args, turn, &mut begin, warn),
         };
         match said {
             Ok(lacks) => {
@@ -188,6 +229,7 @@ pub(crate) fn ensure_manager(
                 }
                 lacks.tell(socket, warn);
                 weigh(socket, args, warn);
+                classify(socket, args, warn);
                 return Ok(());
             }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
@@ -248,6 +290,7 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         level: None,
         trace: None,
         trace_size: None,
+        history: None,
         // `taskset ... cpumgr run` restricts the program, not the manager that all programs find
         // afterwards.
         widen: true,
@@ -359,6 +402,7 @@ fn mention_policy(
 fn submit(
     socket: &Path,
     args: &RunArgs,
+    turn: &Turn,
     begin: &mut Instant,
     warn: &impl Fn(&str),
 ) -> Result<Lacks, ConnectError> {
@@ -367,9 +411,18 @@ fn submit(
         .map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let words = args.command.iter().map(|word| word.to_string_lossy());
     let label = words.collect::<Vec<_>>().join(" ").chars().take(64).collect();
-    connection.send(&ToManager::Submit { request, label, attach: !args.no_attach })?;
+    let within = turn.within.map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
+    connection.send(&ToManager::Submit(Submit {
+        request,
+        label,
+        attach: !args.no_attach,
+        after: turn.after.clone(),
+        within_ns: within,
+        reported: turn.reported,
+    }))?;
     let mut answer = connection.receive()?.0;
     if let FromManager::Queued { id, ahead } = answer {
+        turn.tells(id);
         let (mut is_silent, mut is_told) = (false, false);
         let waited = connection.receive_patiently(QUIET, || {
             if !std::mem::replace(&mut is_told, true) {
@@ -415,6 +468,16 @@ fn weigh(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
         Control::Weight { pid: process::current_pid().0, thousandths: weight.thousandths() };
     if let Err(error) = administration::change(socket, control) {
         warn(&format!("{error}; the program runs with the usual weight"));
+    }
+}
+
+/// Tells the manager the class of this process, if it is given one.
+fn classify(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
+    let Some(class) = args.class else { return };
+    let fixed_team = class == Class::FixedTeam;
+    let control = Control::Class { pid: process::current_pid().0, fixed_team };
+    if let Err(error) = administration::change(socket, control) {
+        warn(&format!("{error}; the program runs with the usual class"));
     }
 }
 

@@ -36,6 +36,7 @@ use crate::api::{Api, CALLS, Doorman, Serials};
 use crate::config::Rules;
 use crate::fence::Fences;
 use crate::foreign::Foreign;
+use crate::history::Accounting;
 use crate::instance::Instance;
 use crate::keeper::Keeper;
 use crate::kernel::Counted;
@@ -44,9 +45,11 @@ use crate::masks;
 use crate::reactor::{Event, Reactor, Role};
 use crate::reload::Reload;
 use crate::service::told::Told;
+use crate::submissions::Submissions;
 use crate::trace::{self, Trace};
 use crate::unused::Unused;
 
+mod accounting;
 mod attached;
 mod attaching;
 mod bounds;
@@ -100,6 +103,8 @@ pub struct Server {
     /// Its descriptor for programs.
     shared_page: Arc<OwnedFd>,
     trace: Option<Trace>,
+    /// What is kept of programs beyond their end.
+    accounting: Option<Accounting>,
     idle_exit: Option<u64>,
     grace: u64,
     kernel: Counted,
@@ -122,6 +127,8 @@ pub struct Server {
     legacy: inheriting::Legacy,
     /// Processes that wait to be started, first come first.
     queue: VecDeque<queue::Place>,
+    /// Their numbers, and how those before them ended.
+    submissions: Submissions,
     /// The policy was last asked while a process waited.
     queue_told: bool,
     /// When the policy wants to be asked about them again.
@@ -212,6 +219,7 @@ impl Server {
             ledger: setup.ledger,
             cpus: setup.cpus,
             trace: setup.trace,
+            accounting: setup.history.map(Accounting::new),
             idle_exit: setup.idle_exit.map(nanos),
             grace: nanos(setup.grace),
             kernel: Counted::new(setup.kernel),
@@ -227,6 +235,7 @@ impl Server {
             foreign,
             unused: Unused::default(),
             queue: VecDeque::new(),
+            submissions: Submissions::default(),
             queue_told: false,
             admit_again: None,
             connections: BTreeMap::new(),
@@ -383,6 +392,7 @@ impl Server {
         self.bury(now);
         self.note_masks(now);
         self.note_settings();
+        self.account_all(now);
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
             self.page.beat(now);
@@ -437,11 +447,16 @@ impl Server {
             return;
         };
         self.forget_watches(serial);
+        if let Some(id) = connection.submission {
+            self.submissions.ends(id, now);
+        }
         // The notes for the next manager name this process.
         self.legacy.unwritten |= connection.start.is_some();
         if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
             program.set_free(self.kernel.as_ref());
+            let (pid, uid) = (connection.peer.pid, connection.peer.uid);
+            self.account_exit(serial, (pid, uid, program.name.clone()), now);
             self.charge(connection.peer.uid, now);
             if let Some(domain) = &mut self.domain {
                 domain.leave(serial);
@@ -491,6 +506,7 @@ impl Server {
     /// Says goodbye and ends.
     fn end(mut self, ended: &Ended) {
         self.say_over(matches!(ended, Ended::Restarts(_)));
+        self.close_accounts(monotonic_ns());
         self.leave_settings(ended);
         // What is attached stays bound as it is: the one that begins anew finds it (`masks`).
         if !ended.is_succeeded() {

@@ -33,6 +33,7 @@ use crate::guarded::Guarded;
 use crate::instance::beside;
 use crate::keeper::{self, Keeper};
 use crate::limits;
+use crate::submissions::Submissions;
 
 /// The version of the file.
 const VERSION: u32 = 1;
@@ -57,6 +58,9 @@ pub(crate) struct Settings {
     /// Processors that programs leave, as a kernel list.
     #[serde(default)]
     pub(crate) drained: String,
+    /// The numbers of submissions, and how they ended.
+    #[serde(default)]
+    pub(crate) submissions: Submissions,
     /// They were handed on by one that was not killed (`cpumgr restart`, or `run` from a wider
     /// place).
     #[serde(default)]
@@ -80,6 +84,12 @@ pub(crate) struct Running {
     pub(crate) attach: bool,
     /// Processors that it asked for when it was submitted.
     pub(crate) request: u32,
+    /// Whether its teams keep their size, where that was said.
+    #[serde(default)]
+    pub(crate) class: Option<bool>,
+    /// The number under which it was submitted.
+    #[serde(default)]
+    pub(crate) submission: Option<u64>,
 }
 
 /// As what a process ran.
@@ -150,6 +160,7 @@ impl Settings {
             running: Vec::new(),
             waiting: Vec::new(),
             drained: String::new(),
+            submissions: Submissions::default(),
             restarted: false,
             programs_only: false,
         }
@@ -221,6 +232,8 @@ mod tests {
             as_what: As::Announced,
             attach: true,
             request: 2,
+            class: Some(true),
+            submission: Some(3),
         };
         Settings {
             parameters: BTreeMap::from([("step".to_owned(), "4".to_owned())]),

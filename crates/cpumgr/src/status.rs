@@ -408,6 +408,8 @@ mod tests {
             label: "ft".into(),
             request: 2,
             waits_ns: 3_000_000_000,
+            after: Vec::new(),
+            within_ns: None,
         };
         let programs = vec![program, static_one];
         let mut report = Report {

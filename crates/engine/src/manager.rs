@@ -291,6 +291,16 @@ impl Managed {
 impl TeamSizer for Managed {
     #[inline]
     fn limit(&self) -> usize {
+        if !self.client().is_alive() {
+            return self.alone.limit();
+        }
+        let granted = self.desk.processors();
+        // Of that class a team has as many threads as the program has processors in all (D4), which
+        // share those that it was granted (`room`).
+        if self.client().grant().fixed_team { granted.max(program().processors()) } else { granted }
+    }
+
+    fn room(&self) -> usize {
         if self.client().is_alive() { self.desk.processors() } else { self.alone.limit() }
     }
 

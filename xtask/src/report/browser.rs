@@ -38,6 +38,15 @@ pub(crate) struct View {
     pub(crate) is_dark: bool,
 }
 
+/// What should not be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trouble {
+    /// Errors of scripts and of the browser about the page.
+    pub(crate) errors: Vec<String>,
+    /// Addresses other than the page's own that were asked for.
+    pub(crate) requests: Vec<String>,
+}
+
 /// What the browser saw.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Seen {
@@ -97,7 +106,7 @@ impl Browser {
         // It makes its own prison as another user than root only; it opens nothing but our page.
         command.args(["--no-sandbox", "--disable-dev-shm-usage", "--no-first-run"]);
         command.args(["--disable-background-networking", "--hide-scrollbars"]);
-        command.arg("--host-resolver-rules=MAP * ~NOTFOUND");
+        command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
         command.arg(format!("--user-data-dir={}", profile.path().display()));
         let dialogue = Dialogue::start(&mut command)
             .with_context(|| format!("cannot start {}", program.display()))?;
@@ -107,6 +116,21 @@ impl Browser {
     /// Opens a page and looks at it.
     pub(crate) fn look(&mut self, page: &Path, view: View) -> anyhow::Result<Seen> {
         let address = format!("file://{}", page.display());
+        let (found, trouble) = self.open(&address, &address, view, LOOK)?;
+        let mut seen: Seen = serde_json::from_str(&found).context("what the page said")?;
+        (seen.errors, seen.requests) = (trouble.errors, trouble.requests);
+        Ok(seen)
+    }
+
+    /// Opens a page, runs a script in it and returns the text that this says, or promises. What is
+    /// asked for below `own` is the page's own affair.
+    pub(crate) fn open(
+        &mut self,
+        address: &str,
+        own: &str,
+        view: View,
+        script: &str,
+    ) -> anyhow::Result<(String, Trouble)> {
         self.kept.clear();
         let target = self.ask(None, "Target.createTarget", json!({"url": "about:blank"}))?;
         let target = text(&target, "/targetId")?;
@@ -124,30 +148,30 @@ impl Browser {
         self.ask(tab, "Emulation.setEmulatedMedia", media)?;
         self.ask(tab, "Page.navigate", json!({"url": address}))?;
         self.until(|message| message["method"] == "Page.loadEventFired")?;
-        let found =
-            self.ask(tab, "Runtime.evaluate", json!({"expression": LOOK, "returnByValue": true}))?;
+        let ask = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
+        let found = self.ask(tab, "Runtime.evaluate", ask)?;
         let found = text(&found, "/result/value").with_context(|| found.to_string())?;
-        let mut seen: Seen = serde_json::from_str(&found).context("what the page said")?;
+        let mut trouble = Trouble::default();
         self.ask(None, "Target.closeTarget", json!({"targetId": target}))?;
         for message in &self.kept {
             let says = |place: &str| message.pointer(place).and_then(Value::as_str);
             match message["method"].as_str() {
                 Some("Runtime.exceptionThrown") => {
-                    seen.errors.push(message["params"]["exceptionDetails"].to_string());
+                    trouble.errors.push(message["params"]["exceptionDetails"].to_string());
                 }
                 Some("Log.entryAdded") if says("/params/entry/level") == Some("error") => {
-                    seen.errors.push(message["params"]["entry"].to_string());
+                    trouble.errors.push(message["params"]["entry"].to_string());
                 }
                 Some("Network.requestWillBeSent") => {
                     let asked = says("/params/request/url").unwrap_or_default();
-                    if asked != address && !asked.starts_with("data:") {
-                        seen.requests.push(asked.to_owned());
+                    if !asked.starts_with(own) && !asked.starts_with("data:") {
+                        trouble.requests.push(asked.to_owned());
                     }
                 }
                 _ => {}
             }
         }
-        Ok(seen)
+        Ok((found, trouble))
     }
 
     /// Sends a command and returns its result.

@@ -1,5 +1,6 @@
-//! The lane `report`: the page of records, as a real browser shows it, wide and narrow, in the
-//! light and in the dark. Before that the same check has to report faults that are planted.
+//! The lane `report`: the manager's page (`manager`), and the page of records, as a real browser
+//! shows it, wide and narrow, in the light and in the dark. Before that the same check has to
+//! report faults that are planted.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::setup::Workspace;
 use crate::skips;
 
 /// A phone's width, and a desk's.
-const WIDTHS: [u32; 2] = [390, 1280];
+pub(super) const WIDTHS: [u32; 2] = [390, 1280];
 /// Letters below this are hard to read (pixels).
 const SMALLEST: f64 = 11.0;
 
@@ -66,6 +67,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
         super::usual(workspace)?.iter().map(|path| data::read(path)).collect::<Result<_, _>>()?;
     let text = page::page(&usual, None);
     passed += look(&mut browser, &write("usual.html", &text)?, &usual)?;
+    passed += super::manager::look(workspace, &mut browser)?;
     Ok(passed)
 }
 

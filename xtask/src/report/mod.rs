@@ -4,6 +4,7 @@ mod browser;
 mod chart;
 mod data;
 mod look;
+mod manager;
 mod page;
 
 use std::collections::BTreeMap;

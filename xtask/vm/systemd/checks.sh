@@ -194,6 +194,9 @@ reads() {
     status | grep -q '"name":"team"' || { say "root does not see it"; return 1; }
     as bob cpumgr status --json > /tmp/bob.json || return 1
     grep -q '"name":"team"\|"pid":'"$(pid a1)" /tmp/bob.json && { cat /tmp/bob.json; return 1; }
+    as alice cpumgr history --json | grep -q '"program":"team"' || { say "Alice has no history"; return 1; }
+    as bob cpumgr history --json | grep -q '"user":1000' && { say "Bob reads Alice's history"; return 1; }
+    as bob cat /var/lib/cpumgr/history.redb > /dev/null 2>&1 && { say "Bob reads the file"; return 1; }
     local file
     for file in /run/cpumgr/app.sock.*; do
         as bob cat "$file" > /dev/null 2>&1 && { say "Bob reads $file"; return 1; }
@@ -378,7 +381,7 @@ removes() {
     [ ! -e /usr/bin/cpumgr ] && [ ! -S /run/cpumgr/app.sock ] && [ -e /etc/cpumgr/cpumgr.toml ] || return 1
     kill -0 "$(pid a1)" || { say "the program is dead"; return 1; }
     dpkg -P cpumgr || return 1
-    [ ! -e /etc/cpumgr ] && [ ! -e /run/cpumgr ] || { ls -l /etc/cpumgr /run/cpumgr; return 1; }
+    [ ! -e /etc/cpumgr ] && [ ! -e /run/cpumgr ] && [ ! -e /var/lib/cpumgr ] || { ls -l /etc/cpumgr /run/cpumgr; return 1; }
     systemctl daemon-reload
     systemctl cat cpumgr.service > /dev/null 2>&1 && { say "the unit is there"; return 1; }
     pkill -KILL -x team; true

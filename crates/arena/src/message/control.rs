@@ -33,6 +33,13 @@ pub enum Control {
         /// The weight, times 1000.
         thousandths: u32,
     },
+    /// Whether a program's teams keep their size, whatever it is granted.
+    Class {
+        /// Its process.
+        pid: i32,
+        /// They do; otherwise they follow.
+        fixed_team: bool,
+    },
     /// How many programs may run at once.
     Level {
         /// Their number; `None`: any.

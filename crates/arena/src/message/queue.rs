@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Places in one [`FromManager::Waiting`](super::FromManager::Waiting) packet: each is at most some
-/// 900 bytes, whatever its label.
-pub const WAITING_PER_PACKET: usize = 32;
+/// 900 bytes, whatever its label, and 32 more for each submission that it waits for.
+pub const WAITING_PER_PACKET: usize = 20;
 
 /// The head of a report on the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,4 +30,10 @@ pub struct QueuedStatus {
     pub request: u32,
     /// How long it waits.
     pub waits_ns: u64,
+    /// After which submissions it starts, as `ok:7`.
+    #[serde(default)]
+    pub after: Vec<String>,
+    /// How long it goes on waiting at most; `None`: as long as it takes.
+    #[serde(default)]
+    pub within_ns: Option<u64>,
 }

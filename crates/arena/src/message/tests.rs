@@ -154,8 +154,15 @@ fn an_announcement_is_answered_as_before_where_there_is_nothing_to_add() {
 #[test]
 fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
     let label = "\\u{10ffff}".repeat(64);
-    let place =
-        QueuedStatus { id: u64::MAX, pid: i32::MIN, label, request: u32::MAX, waits_ns: u64::MAX };
+    let place = QueuedStatus {
+        id: u64::MAX,
+        pid: i32::MIN,
+        label,
+        request: u32::MAX,
+        waits_ns: u64::MAX,
+        after: vec![After { id: u64::MAX, how: Condition::Failed }.to_string(); MAX_AFTER],
+        within_ns: Some(u64::MAX),
+    };
     let packet = encode(&FromManager::Waiting { places: vec![place; WAITING_PER_PACKET] }).unwrap();
     assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
 }
@@ -166,4 +173,24 @@ proptest! {
         let _ = decode::<ToManager>(&bytes);
         let _ = decode::<FromManager>(&bytes);
     }
+}
+
+#[test]
+fn a_packet_of_the_history_fits_whatever_the_names_are() {
+    let account = Account {
+        user: u32::MAX,
+        program: "\\u{10ffff}".repeat(16),
+        runs: u64::MAX,
+        pid: Some(i32::MIN),
+        state: Some(RunState::Ended),
+        began_ns: u64::MAX,
+        until_ns: u64::MAX,
+        granted_ns: u64::MAX,
+        used_ns: u64::MAX,
+        waited_ns: u64::MAX,
+        queued_ns: u64::MAX,
+    };
+    let rows = vec![account; ACCOUNTS_PER_PACKET];
+    let packet = encode(&FromManager::Accounts { rows }).unwrap();
+    assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
 }

@@ -44,7 +44,12 @@ pub(super) fn of_message(message: &ToManager) -> u64 {
         // Areas, a decision, their end.
         ToManager::Register(_) => 26,
         ToManager::Control(Control::Attach { .. } | Control::Detach { .. }) => 10,
-        ToManager::Control(_) | ToManager::Announce { .. } | ToManager::Submit { .. } => 5,
+        ToManager::Control(_)
+        | ToManager::Announce { .. }
+        | ToManager::Submit(_)
+        | ToManager::Outcome { .. } => 5,
+        // A look at a whole file, by a thread of its own.
+        ToManager::History(_) => 200,
         ToManager::Status | ToManager::Queue | ToManager::Measures | ToManager::Join => 2,
     }
 }
@@ -129,6 +134,8 @@ pub(super) fn clock() -> u64 {
 mod tests {
     use std::cell::Cell;
 
+    use arena::message::Submit;
+
     use super::*;
 
     thread_local! {
@@ -156,7 +163,7 @@ mod tests {
         let messages = [
             (ToManager::Status, 76),
             (ToManager::Announce { attach: true }, 51),
-            (ToManager::Submit { request: 1, label: String::new(), attach: true }, 51),
+            (ToManager::Submit(Submit::plain(1, "", true)), 51),
             (ToManager::Control(Control::Attach { pid: 1 }), 33),
         ];
         for (what, most) in messages {

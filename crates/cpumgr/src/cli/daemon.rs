@@ -7,11 +7,18 @@ use clap::Args;
 use platform::affinity::CpuSet;
 use policies::Smt;
 
+use crate::history::Keep;
+
 use super::exit_codes::EXIT_CODES;
 use super::value::{
-    IdleExit, Level, Listen, cpus, grace, idle_exit, level, listen, parameter, policy, quantum,
-    size,
+    IdleExit, Level, Listen, cpus, grace, idle_exit, keep, level, listen, parameter, policy,
+    quantum, size,
 };
+
+/// The bound of a history's file unless something else is said.
+pub(crate) const HISTORY_SIZE: u64 = 16 << 20;
+/// How long a run is kept unless something else is said.
+pub(crate) const HISTORY_AGE: Duration = Duration::from_secs(90 * 86_400);
 
 /// The bound of a trace's file unless something else is said.
 pub const TRACE_SIZE: u64 = 64 << 20;
@@ -78,6 +85,11 @@ pub struct DaemonArgs {
     /// least 64K [default: 64M].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub trace_size: Option<u64>,
+    /// Where it keeps what programs were granted, used and waited for (`cpumgr history`): a file,
+    /// or `off`, or `on` for the usual place, where only a manager at a usual socket keeps one.
+    /// [default: on]
+    #[arg(long, value_name = "FILE | on | off", value_parser = keep)]
+    pub history: Option<Keep>,
     /// Answers browsers and Prometheus at this address: 127.0.0.1:9477, or a port alone for that
     /// address, or `off`. Readers see the names of all programs, and change nothing.
     /// [default: off]

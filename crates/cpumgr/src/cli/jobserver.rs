@@ -46,6 +46,7 @@ impl JobserverArgs {
             no_attach: true,
             tell_share: false,
             weight: None,
+            class: None,
             placement: None,
             command: self.command.clone(),
         }

@@ -41,6 +41,10 @@ pub struct RunArgs {
     /// build on it heed it, also when masters share processors.
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]
     pub weight: Option<Weight>,
+    /// Whether its teams of no number of their own follow what it is granted, or keep their size
+    /// and share that [default: as the program says; most follow].
+    #[arg(long, value_enum)]
+    pub class: Option<Class>,
     /// On which memory nodes its pages come to be, as far as it sets no policy itself.
     #[arg(long, value_enum, value_name = "SCHEME")]
     pub placement: Option<Placement>,
@@ -52,6 +56,31 @@ pub struct RunArgs {
         value_name = "PROGRAM [ARGS]..."
     )]
     pub command: Vec<OsString>,
+}
+
+/// What becomes of a program's teams when it is granted fewer processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Class {
+    /// They have as many threads as it has processors.
+    Malleable,
+    /// They keep their size, and their threads share the processors.
+    FixedTeam,
+}
+
+impl Class {
+    /// Of a program that says so, or does not.
+    pub(crate) fn of(fixed_team: bool) -> Self {
+        if fixed_team { Self::FixedTeam } else { Self::Malleable }
+    }
+}
+
+impl std::fmt::Display for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Malleable => "malleable",
+            Self::FixedTeam => "fixed-team",
+        })
+    }
 }
 
 /// Where the pages of a program come to be.

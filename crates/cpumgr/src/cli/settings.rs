@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use platform::affinity::CpuSet;
 
+use super::Class;
 use super::exit_codes::EXIT_CODES;
 use super::value::{Level, cpus, grace, level, quantum, weight};
 use crate::limits::Weight;
@@ -80,6 +81,15 @@ pub enum Setting {
         /// The weight; without it: shows the one in force.
         #[arg(value_parser = weight)]
         weight: Option<Weight>,
+    },
+    /// Whether the teams of one program follow what it is granted, or keep their size.
+    Class {
+        /// Its process.
+        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        pid: i32,
+        /// The class; without it: shows the one in force.
+        #[arg(value_enum)]
+        class: Option<Class>,
     },
 }
 

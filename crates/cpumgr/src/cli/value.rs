@@ -6,8 +6,12 @@ use std::time::Duration;
 use platform::affinity::CpuSet;
 
 use crate::duration;
+use crate::history::Keep;
 use crate::limits::{self, Weight};
 use crate::trace;
+
+/// The least bound of a history's file, in bytes: an empty one takes a good part of it.
+const HISTORY_LEAST: u64 = 4 << 20;
 
 /// How many programs may run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +116,33 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     bytes
         .filter(|bytes| *bytes >= trace::LEAST)
         .ok_or_else(|| "a size is 64K or more: a number of bytes, or of K, M or G".into())
+}
+
+/// Where a history is kept.
+pub(crate) fn keep(text: &str) -> Result<Keep, String> {
+    match text {
+        "on" => Ok(Keep::On),
+        "off" => Ok(Keep::Off),
+        path if path.starts_with('/') => Ok(Keep::In(path.into())),
+        other => Err(format!("{other:?} is not possible here; it is on, off, or an absolute path")),
+    }
+}
+
+/// The bound of a history's file: less than the least has room for nothing.
+pub(crate) fn history_size(text: &str) -> Result<u64, String> {
+    let bytes = size(text).ok().filter(|bytes| *bytes >= HISTORY_LEAST);
+    bytes.ok_or_else(|| {
+        "the size of a history is 4M or more: a number of bytes, or of K, M or G".into()
+    })
+}
+
+/// A time that may be long: `90d`, or as any other one.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    let days = text.strip_suffix('d').and_then(|it| it.parse::<u32>().ok());
+    if let Some(days) = days {
+        return Ok(Duration::from_secs(86_400 * u64::from(days)));
+    }
+    duration::parse(text).map_err(|error| format!("{error}; or days: 90d"))
 }
 
 pub(super) fn parameter(text: &str) -> Result<(String, String), String> {

@@ -25,6 +25,9 @@ pub struct UserRule {
     pub weight: Option<Weight>,
     /// How many programs it may have at once.
     pub programs: Option<u32>,
+    /// The most processors that its programs have together.
+    #[serde(deserialize_with = "processors")]
+    pub processors: Option<u32>,
 }
 
 /// Of programs of one name.
@@ -41,7 +44,11 @@ pub struct ProgramRule {
 impl UserRule {
     /// This with a later source on top of it.
     pub(super) fn then(self, later: Self) -> Self {
-        Self { weight: later.weight.or(self.weight), programs: later.programs.or(self.programs) }
+        Self {
+            weight: later.weight.or(self.weight),
+            programs: later.programs.or(self.programs),
+            processors: later.processors.or(self.processors),
+        }
     }
 }
 
@@ -81,6 +88,12 @@ impl Rules {
         self.users.iter().filter_map(weight).collect()
     }
 
+    /// The most processors that users have, where that is said.
+    pub(crate) fn caps(&self) -> BTreeMap<u32, u32> {
+        let cap = |(user, rule): (&u32, &UserRule)| Some((*user, rule.processors?));
+        self.users.iter().filter_map(cap).collect()
+    }
+
     /// How many programs a user may have, where that is said.
     pub(crate) fn programs_of(&self, user: u32) -> Option<usize> {
         Some(self.users.get(&user)?.programs? as usize)
@@ -97,6 +110,14 @@ fn number(name: &str) -> Option<u32> {
     named.or_else(|| name.parse().ok())
 }
 
+/// Of none a program would do nothing.
+fn processors<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(from)?;
+    let possible = Some(number).filter(|number| *number > 0);
+    let what = "a user has at least 1 processor; leave the key out for any number";
+    possible.map(Some).ok_or_else(|| serde::de::Error::custom(what))
+}
+
 fn weight<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Weight>, D::Error> {
     let written = Written::deserialize(from)?.text();
     cli::weight(&written).map(Some).map_err(serde::de::Error::custom)
@@ -110,16 +131,20 @@ mod tests {
     #[test]
     fn tables_of_users_and_programs_are_read_and_later_ones_win_key_by_key() {
         let of = |text: &str| Config::parse(text).unwrap();
-        let first = of("[users.root]\nweight = 2\nprograms = 3\n[programs.lu]\nprocessors = 4");
+        let first = of(
+            "[users.root]\nweight = 2\nprograms = 3\nprocessors = 2\n[programs.lu]\nprocessors = 4",
+        );
         let second = of("[users.root]\nweight = 0.5\n[users.no-such-user-here]\nprograms = 1");
         let rules = Rules::of(&first.then(second));
         assert_eq!(rules.weights(), BTreeMap::from([(0, 0.5)]));
+        assert_eq!(rules.caps(), BTreeMap::from([(0, 2)]));
         assert_eq!((rules.programs_of(0), rules.programs_of(1)), (Some(3), None));
         assert_eq!(rules.of_program("lu").unwrap().processors, Some(4));
         assert!(rules.of_program("bt").is_none());
         for (text, word) in [
             ("[users.root]\nweight = 0", "0.001"),
             ("[users.root]\ncolour = 1", "colour"),
+            ("[users.root]\nprocessors = 0", "at least 1"),
             ("[programs.lu]\nprocessors = -1", "-1"),
         ] {
             let (line, what) = Config::parse(text).unwrap_err();

@@ -25,7 +25,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// What stands for no file at all.
 const NONE: &str = "none";
 /// What the environment may say, with the keys that mean the same in a file.
-const VARIABLES: [(&str, &str); 13] = [
+const VARIABLES: [(&str, &str); 16] = [
     ("CPUMGR_POLICY", "policy"),
     ("CPUMGR_QUANTUM", "quantum"),
     ("CPUMGR_GRACE", "grace"),
@@ -39,6 +39,9 @@ const VARIABLES: [(&str, &str); 13] = [
     ("CPUMGR_TRACE_SIZE", "trace-size"),
     ("CPUMGR_ADMIN_GROUP", "admin-group"),
     ("CPUMGR_LISTEN", "listen"),
+    ("CPUMGR_HISTORY", "history"),
+    ("CPUMGR_HISTORY_SIZE", "history-size"),
+    ("CPUMGR_HISTORY_AGE", "history-age"),
 ];
 
 /// Which files are read.

@@ -47,6 +47,9 @@ fn the_shipped_file_has_every_key_with_its_default() {
         trace: Some(PathBuf::new()),
         listen: Some(cli::Listen::Off),
         trace_size: Some(cli::TRACE_SIZE),
+        history: Some(crate::history::Keep::On),
+        history_size: Some(cli::HISTORY_SIZE),
+        history_age: Some(cli::HISTORY_AGE),
         admin_group: Some(crate::daemon::ADMIN_GROUP.to_owned()),
         ..Config::default()
     };

@@ -23,6 +23,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use super::Options;
 use crate::cli::{IdleExit, Level, Strangers, Threads};
 use crate::error::{Error, FAILED};
+use crate::history::Keep;
 use crate::instance::{beside, prepare_directory};
 use crate::kernel::Linux;
 use crate::masks;
@@ -259,6 +260,12 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     }
     if let Some(size) = options.trace_size {
         push("--trace-size", size.to_string().into());
+    }
+    match &options.history {
+        Some(Keep::On) => push("--history", "on".into()),
+        Some(Keep::Off) => push("--history", "off".into()),
+        Some(Keep::In(path)) => push("--history", path.clone().into()),
+        None => {}
     }
     if let Some(listen) = options.listen {
         push("--listen", listen.to_string().into());

@@ -37,6 +37,7 @@ impl Options {
             fence: self.fence.clone(),
             trace: self.trace.clone(),
             trace_size: self.trace_size,
+            history: self.history.clone(),
             ..told
         })
     }

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use arena::message::{Measures, Narrow, ProgramStatus, Queue, QueuedStatus, Status};
+use arena::message::{
+    Account, Measures, Narrow, ProgramStatus, Queue, QueuedStatus, RunState, Status,
+};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::accounts::Accounts;
 use crate::administration::{InForce, LevelInForce, Listing, QueueReport};
 use crate::command::Checked;
 use crate::doctor::{Finding, Findings, Follows, Pool, Pools, Verdict};
@@ -82,7 +85,15 @@ fn measures() -> Measures {
 }
 
 fn place() -> QueuedStatus {
-    QueuedStatus { id: 9, pid: 4800, label: "ft".into(), request: 2, waits_ns: 3_000_000_000 }
+    QueuedStatus {
+        id: 9,
+        pid: 4800,
+        label: "ft".into(),
+        request: 2,
+        waits_ns: 3_000_000_000,
+        after: vec!["ok:7".into()],
+        within_ns: Some(60_000_000_000),
+    }
 }
 
 fn seat() -> Seat {
@@ -163,6 +174,27 @@ fn examples() -> Vec<(&'static str, Value)> {
                     file: "/usr/lib/libopenblas.so.0".into(),
                     follows: Follows::Yes,
                     says: "the drop-in library sets how many threads it uses".into(),
+                }],
+            },
+        ),
+        of(
+            "history",
+            &Accounts {
+                file: "/home/me/.local/state/cpumgr/history.redb".into(),
+                fault: None,
+                left_out: 0,
+                rows: vec![Account {
+                    user: 1000,
+                    program: "cg".into(),
+                    runs: 1,
+                    pid: Some(4711),
+                    state: Some(RunState::Ended),
+                    began_ns: 1_700_000_000_000_000_000,
+                    until_ns: 1_700_000_060_000_000_000,
+                    granted_ns: 120_000_000_000,
+                    used_ns: 118_500_000_000,
+                    waited_ns: 60_000_000_000,
+                    queued_ns: 0,
                 }],
             },
         ),

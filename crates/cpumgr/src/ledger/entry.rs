@@ -73,6 +73,8 @@ pub(super) struct Entry {
     pub(super) target: Vec<u32>,
     /// Processor time that it was allocated.
     pub(super) cpu_time: Nanos,
+    /// Processor time that it wanted and was not allocated.
+    pub(super) missed: Nanos,
 }
 
 impl Entry {
@@ -113,6 +115,13 @@ impl Entry {
             self.since.push(at.map_or(now, |at| self.since[at]));
         }
         self.since.drain(..before);
+    }
+
+    /// It received this of what it wanted in that time.
+    pub(super) fn receive(&mut self, received: Nanos, passed: Nanos) {
+        self.cpu_time = self.cpu_time.saturating_add(received);
+        let wanted = passed.saturating_mul(u64::from(self.wants()));
+        self.missed = self.missed.saturating_add(wanted.saturating_sub(received));
     }
 
     /// What it holds, without what is idle in its serial phase (L5).

@@ -4,6 +4,8 @@
 //! With programs of one user nothing of this happens. With programs of several users, each user has
 //! processors by max-min: as many as its programs want together, or an equal part of what the other
 //! users leave, whatever the number of its programs. A program that sleeps (`curbing`) wants none.
+//! A user with a cap wants no more than that, also where it is alone; what it leaves is others' or
+//! idle. Under a policy that binds nothing a cap is a number of threads and binds none.
 //! Each user's programs have a policy object of their own, with the same parameters, which sees
 //! only that number of processors and only that user's programs. Masters that share, share with
 //! those of their user only. Processors that no user's policy gives out go to the work-list in
@@ -36,6 +38,8 @@ pub(super) struct Users {
     maker: Option<Maker>,
     /// Shares of users relative to others; 1 of those that are not here.
     weights: BTreeMap<u32, f64>,
+    /// The most processors of users; of those that are not here: all.
+    caps: BTreeMap<u32, u32>,
     /// Processors of each user by the last decision, in order of arrival; none where one user has
     /// all.
     shares: Vec<(u32, u32)>,
@@ -57,6 +61,12 @@ impl Ledger {
     /// The shares of users relative to others; 1 of those that are not named.
     pub fn set_user_weights(&mut self, weights: BTreeMap<u32, f64>) {
         self.users.weights = weights;
+    }
+
+    /// The most processors that the programs of users have together, at least one; those that are
+    /// not named have no bound.
+    pub fn set_user_caps(&mut self, caps: BTreeMap<u32, u32>) {
+        self.users.caps = caps;
     }
 
     /// Whose program this is.
@@ -104,7 +114,7 @@ impl Ledger {
         }
         let users: Vec<u32> = self.awake().map(|entry| entry.user).collect();
         let wishes = users.iter().copied().zip(views);
-        let shares = shares(snapshot.processors, &self.users.weights, wishes);
+        let shares = shares(snapshot.processors, &self.users.weights, &self.users.caps, wishes);
         self.users.shares.clone_from(&shares);
         if shares.len() > snapshot.processors as usize {
             let allocations = views.iter().map(|view| Allocation::shared_master(view.id)).collect();
@@ -134,7 +144,8 @@ impl Ledger {
         whole(&users, answers)
     }
 
-    /// Whether programs of several users are here; each of these has a policy then.
+    /// Whether users share: programs of several are here, each of which has a policy then, or one
+    /// has a cap.
     fn has_several_users(&mut self) -> bool {
         let users = &mut self.users;
         let mut present: Vec<u32> = Vec::new();
@@ -174,7 +185,7 @@ impl Ledger {
                     .insert(*user, made().unwrap_or_else(|| Guarded::new(Box::new(Equip::new()))));
             }
         }
-        present.len() > 1
+        present.len() > 1 || present.iter().any(|user| users.caps.contains_key(user))
     }
 
     /// Makes the decision targets where several users are: masters that share are placed here.
@@ -222,10 +233,12 @@ impl Ledger {
         free: &mut Vec<u32>,
     ) -> Vec<(Vec<usize>, Vec<u32>)> {
         let mut circles = Vec::new();
+        // What a cap leaves each of them beyond what it has.
+        let mut rooms: Vec<usize> = Vec::new();
         for (user, share) in &self.users.shares {
             let Some(members) = masters.get(user) else { continue };
             let both = self.entries.iter().zip(&self.decision.allocations);
-            let own = both
+            let own: u32 = both
                 .filter(|(entry, it)| entry.user == *user && !it.shared)
                 .map(|(_, it)| it.processors)
                 .sum();
@@ -234,18 +247,20 @@ impl Ledger {
             let is_theirs =
                 |cpu: &u32| members.iter().any(|at| self.entries[*at].holding.cpus.contains(cpu));
             free.sort_by_key(|cpu| (!is_theirs(cpu), *cpu));
-            circles.push((
-                members.clone(),
-                free.drain(..number.min(free.len())).collect::<Vec<u32>>(),
-            ));
+            let cpus: Vec<u32> = free.drain(..number.min(free.len())).collect();
+            let cap = self.users.caps.get(user).map_or(usize::MAX, |cap| *cap as usize);
+            rooms.push(cap.saturating_sub(own as usize + cpus.len()));
+            circles.push((members.clone(), cpus));
         }
         // What policies leave is for masters, as long as one of them shares.
         for cpu in free.drain(..) {
-            let fullest = circles.iter_mut().filter(|(members, cpus)| cpus.len() < members.len());
-            if let Some((_, cpus)) =
-                fullest.max_by_key(|(members, cpus)| members.len() / cpus.len().max(1))
-            {
+            let both = circles.iter_mut().zip(&mut rooms);
+            let able =
+                both.filter(|((members, cpus), room)| cpus.len() < members.len() && **room > 0);
+            let fullest = able.max_by_key(|((members, cpus), _)| members.len() / cpus.len().max(1));
+            if let Some(((_, cpus), room)) = fullest {
                 cpus.push(cpu);
+                *room -= 1;
             }
         }
         circles
@@ -300,6 +315,7 @@ fn ask(policy: &mut Guarded, snapshot: &Snapshot<'_>, last: Option<&Decision>) -
 fn shares<'a>(
     processors: u32,
     weights: &BTreeMap<u32, f64>,
+    caps: &BTreeMap<u32, u32>,
     wishes: impl Iterator<Item = (u32, &'a AppView)>,
 ) -> Vec<(u32, u32)> {
     let mut wanted: Vec<(u32, u32)> = Vec::new();
@@ -309,6 +325,9 @@ fn shares<'a>(
             Some((_, sum)) => *sum = sum.saturating_add(wants),
             None => wanted.push((user, wants)),
         }
+    }
+    for (user, sum) in &mut wanted {
+        *sum = caps.get(user).map_or(*sum, |cap| (*cap).max(1).min(*sum));
     }
     // The user that wants least of its part has that first; what it leaves is the others'.
     let weight = |at: usize| weights.get(&wanted[at].0).copied().unwrap_or(1.0);
@@ -361,201 +380,4 @@ fn whole(users: &[u32], answers: Vec<(u32, Decision)>) -> Decision {
 }
 
 #[cfg(test)]
-mod tests {
-    use policies::{AppId, Cause};
-
-    use super::super::tests::{MS, cpus, ledger};
-    use super::super::{Curb, Guarded, Ledger, MAX_HOLD};
-
-    const POLICIES: [&str; 11] = [
-        "dss-ts", "dss", "fair", "equip", "cluster", "batch", "sw-dss", "ssw-dss", "vtq-dss",
-        "gang", "rr",
-    ];
-
-    /// Programs of users 1, 2, ..., of each the number given, that want all processors. Program
-    /// `100 * user + i` is user `user`'s.
-    fn books(processors: u32, policy: &str, programs: &[u64]) -> Ledger {
-        let mut ledger = ledger(processors, policy);
-        for (user, number) in (1..).zip(programs) {
-            for i in 0..*number {
-                come(&mut ledger, 100 * user + i, processors);
-            }
-        }
-        ledger.decide(0, Cause::Arrival);
-        settle(&mut ledger, 50 * MS);
-        ledger
-    }
-
-    fn come(ledger: &mut Ledger, app: u64, request: u32) {
-        ledger.arrive(AppId(app), request, request);
-        ledger.set_user(AppId(app), u32::try_from(app / 100).unwrap());
-    }
-
-    fn settle(ledger: &mut Ledger, until: u64) {
-        while let Some(next) = ledger.next_deadline().filter(|next| *next <= until) {
-            ledger.tick(next);
-        }
-        ledger.tick(until);
-    }
-
-    /// Processor time of a user's programs, in processors, over `quanta` quanta.
-    fn received(ledger: &mut Ledger, users: u64, quanta: u64) -> Vec<f64> {
-        ledger.account(50 * MS);
-        let time = |ledger: &Ledger, user: u64| {
-            let own = ledger.entries.iter().filter(|entry| u64::from(entry.user) == user);
-            own.map(|entry| entry.cpu_time).sum::<u64>()
-        };
-        let before: Vec<u64> = (1..=users).map(|user| time(ledger, user)).collect();
-        let end = (50 + 100 * quanta) * MS;
-        settle(ledger, end);
-        ledger.account(end);
-        let passed = (quanta * 100 * MS) as f64;
-        (1..=users)
-            .zip(before)
-            .map(|(user, before)| (time(ledger, user) - before) as f64 / passed)
-            .collect()
-    }
-
-    #[test]
-    fn any_number_of_programs_of_one_user_leaves_another_its_half() {
-        for policy in POLICIES {
-            let mut ledger = books(2, policy, &[20, 1]);
-            let theirs = ledger.holding(AppId(200)).unwrap();
-            assert_eq!((theirs.cpus.len(), theirs.shared), (1, false), "{policy}");
-            let received = received(&mut ledger, 2, 20);
-            assert!((0.99..1.01).contains(&received[1]), "{policy}: {received:?}");
-        }
-        let mut ledger = books(8, "dss-ts", &[90, 1]);
-        assert_eq!(cpus(&ledger, 200).len(), 4);
-        let received = received(&mut ledger, 2, 3);
-        assert!((3.99..4.01).contains(&received[0]), "{received:?}");
-    }
-
-    #[test]
-    fn users_share_by_their_weights_and_what_one_does_not_want_is_the_others() {
-        let mut ledger = books(8, "equip", &[2, 3]);
-        ledger.set_user_weights(std::collections::BTreeMap::from([(2, 3.0)]));
-        ledger.decide(60 * MS, Cause::Administration);
-        let sum = |ledger: &Ledger, apps: &[u64]| {
-            apps.iter().map(|app| cpus(ledger, *app).len()).sum::<usize>()
-        };
-        settle(&mut ledger, 200 * MS);
-        assert_eq!((sum(&ledger, &[100, 101]), sum(&ledger, &[200, 201, 202])), (2, 6));
-        ledger.set_user_weights(std::collections::BTreeMap::from([(1, 3.0)]));
-        ledger.decide(260 * MS, Cause::Administration);
-        settle(&mut ledger, 400 * MS);
-        assert_eq!(sum(&ledger, &[100, 101]), 6);
-        let theirs: std::collections::BTreeSet<u32> =
-            [200, 201, 202].into_iter().flat_map(|app| cpus(&ledger, app)).collect();
-        assert_eq!(theirs.len(), 2, "three programs share what their user has");
-    }
-
-    #[test]
-    fn a_quantum_runs_for_the_policy_of_any_user() {
-        let mut ledger = books(8, "equip", &[2, 3]);
-        assert_eq!(ledger.next_deadline(), None);
-        for policy in ledger.other_policies_mut() {
-            *policy = Guarded::new(crate::guarded::tests::Panics::at("drop", 0));
-        }
-        ledger.decide(60 * MS, Cause::Request);
-        assert_eq!(ledger.next_deadline(), Some(160 * MS));
-    }
-
-    #[test]
-    fn each_user_is_served_by_the_policy() {
-        // Equal shares of five and three: one of the five is left.
-        let equal = books(8, "equip", &[2, 3]);
-        let held = |app| cpus(&equal, app).len();
-        assert_eq!([100, 101, 200, 201, 202].map(held), [2, 2, 1, 1, 1]);
-        // Whole requests of four each.
-        let mut ledger = ledger(8, "batch");
-        for app in [100, 101, 200, 201] {
-            come(&mut ledger, app, 3);
-        }
-        ledger.decide(0, Cause::Arrival);
-        let held = |app| ledger.holding(AppId(app)).map(|it| (it.cpus.len(), it.shared)).unwrap();
-        assert_eq!([100, 101, 200, 201].map(held), [(3, false), (1, true), (3, false), (1, true)]);
-        let apart = cpus(&ledger, 101) != cpus(&ledger, 201);
-        assert!(apart, "masters share with those of their user only");
-    }
-
-    #[test]
-    fn what_one_user_does_not_want_is_the_others() {
-        let mut ledger = ledger(8, "dss");
-        for (app, request) in [(100, 1), (101, 1), (200, 8), (300, 8)] {
-            come(&mut ledger, app, request);
-        }
-        ledger.decide(0, Cause::Arrival);
-        assert_eq!([100, 101, 200, 300].map(|app| cpus(&ledger, app).len()), [1, 1, 3, 3]);
-        // A program that sleeps wants nothing.
-        ledger.curb(AppId(200), Some(Curb { processors: 0, firm: false }));
-        ledger.decide(MAX_HOLD, Cause::Request);
-        assert_eq!(cpus(&ledger, 300).len(), 6);
-        ledger.curb(AppId(200), None);
-        ledger.leave(AppId(300));
-        ledger.decide(2 * MAX_HOLD, Cause::Exit);
-        assert_eq!(cpus(&ledger, 200).len(), 6);
-    }
-
-    #[test]
-    fn three_users_of_two_processors_get_the_same_and_many_programs_bring_nothing() {
-        for policy in POLICIES {
-            let received = received(&mut books(2, policy, &[1, 1, 1]), 3, 30);
-            assert!(received.iter().all(|it| (0.63..0.7).contains(it)), "{policy}: {received:?}");
-            // Those with one program have half a processor each; the one with twenty is by itself.
-            let received = super::tests::received(&mut books(2, policy, &[20, 1, 1]), 3, 30);
-            assert!(received[1] > 0.45 && received[2] > 0.45, "{policy}: {received:?}");
-        }
-    }
-
-    #[test]
-    fn with_programs_of_one_user_it_is_as_if_there_were_no_users() {
-        for policy in POLICIES {
-            let mut known = books(4, policy, &[3]);
-            let mut unknown = ledger(4, policy);
-            (100..103).for_each(|app| unknown.arrive(AppId(app), 4, 4));
-            unknown.decide(0, Cause::Arrival);
-            settle(&mut unknown, 50 * MS);
-            for now in (1..20).map(|turn| turn * 60 * MS) {
-                settle(&mut known, now);
-                settle(&mut unknown, now);
-                for app in 100..103 {
-                    assert_eq!(known.holding(AppId(app)), unknown.holding(AppId(app)), "{policy}");
-                }
-                assert_eq!(known.next_deadline(), unknown.next_deadline());
-            }
-        }
-    }
-
-    #[test]
-    fn a_user_that_stays_keeps_its_policy_when_the_first_one_leaves() {
-        let mut ledger = books(4, "dss", &[1, 2]);
-        assert_eq!(ledger.users.others.len(), 1);
-        ledger.leave(AppId(100));
-        ledger.decide(60 * MS, Cause::Exit);
-        assert!(
-            ledger.users.others.is_empty()
-                && ledger.users.first == Some(2)
-                && ledger.users.shares.is_empty()
-        );
-        settle(&mut ledger, 100 * MS);
-        assert_eq!((cpus(&ledger, 200).len(), cpus(&ledger, 201).len()), (2, 2));
-    }
-
-    #[test]
-    fn what_is_released_goes_to_waiting_programs_of_the_same_user_and_then_to_others() {
-        let mut ledger = books(8, "dss", &[2, 1]);
-        let held = |ledger: &Ledger| [100, 101, 200].map(|app| cpus(ledger, app).len());
-        assert_eq!(held(&ledger), [2, 2, 4]);
-        let given = cpus(&ledger, 100)[1];
-        ledger.release(AppId(100), &[given], 60 * MS);
-        assert_eq!(held(&ledger), [1, 3, 4]);
-        let given = cpus(&ledger, 101);
-        ledger.release(AppId(101), &given[1..], 80 * MS);
-        assert_eq!(held(&ledger), [1, 1, 6]);
-        assert!(ledger.resume(AppId(100)) && ledger.resume(AppId(101)));
-        ledger.decide(100 * MS, Cause::Request);
-        settle(&mut ledger, 120 * MS);
-        assert_eq!(held(&ledger), [2, 2, 4]);
-    }
-}
+mod tests;

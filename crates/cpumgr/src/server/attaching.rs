@@ -105,6 +105,8 @@ impl Server {
             "a process is attached"
         );
         self.attached.insert(serial, attached);
+        let queued = self.announced().filter(|it| it.peer.pid == pid).map(|it| it.queued_ns).max();
+        self.account_arrival(serial, queued.unwrap_or(0));
         self.legacy.unwritten = true;
         self.cause = Some(Cause::Arrival);
         Ok(())
@@ -148,6 +150,8 @@ impl Server {
         // An error means that it was not in the set.
         let _removed: SysResult<()> = self.reactor.remove(&attached.pidfd);
         attached.restore(self.kernel.as_ref());
+        let known = (attached.pid, attached.owner, attached.name.clone());
+        self.account_exit(serial, known, monotonic_ns());
         self.charge(attached.owner, monotonic_ns());
         (self.unwritten, self.legacy.unwritten) = (true, true);
         if self.ledger.leave(AppId(serial)) {

@@ -48,13 +48,13 @@ impl Server {
             }
             ToManager::Announce { attach } => self.announce(serial, attach),
             ToManager::Control(control) => self.control(serial, control, now),
-            ToManager::Submit { request, label, attach } => {
-                self.submit(serial, (request, &label, attach), now)
-            }
+            ToManager::Submit(submit) => self.submit(serial, &submit, now),
+            ToManager::Outcome { pid, code } => self.hear_outcome(serial, pid, code),
             ToManager::Measures => {
                 let measures = self.measures();
                 self.say(serial, vec![measures]);
             }
+            ToManager::History(question) => self.tell_history(serial, question, now),
             ToManager::Join => self.join(serial),
             ToManager::Queue => {
                 let report = self.queue_report(serial, now);
@@ -104,6 +104,11 @@ impl Server {
             |it: &&Connection| it.serial != serial && it.peer.pid == pid && it.program.is_none();
         let older: Vec<u64> = self.announced().filter(same).map(|it| it.serial).collect();
         for older in older {
+            // It is the same process, and what was submitted has not ended.
+            let before = self.connections.get_mut(&older).and_then(|it| it.submission.take());
+            if let Some(connection) = self.connections.get_mut(&serial) {
+                connection.submission = connection.submission.or(before);
+            }
             self.doom(older, "its process comes anew");
         }
     }
@@ -144,7 +149,7 @@ impl Server {
             // It is there: found a moment ago.
             let _detached: Result<(), String> = self.detach(pid);
         }
-        let weight = self.weight_of(pid);
+        let (weight, class) = (self.weight_of(pid), self.class_of(pid));
         // The same process on another connection: it became another program by exec, or its library
         // was loaded anew. The old registration belongs to no program any more.
         let before =
@@ -192,7 +197,8 @@ impl Server {
         self.ledger.set_user(AppId(serial), connection.peer.uid);
         self.ledger.set_program(AppId(serial), &program.name);
         self.ledger.set_weight(AppId(serial), weight);
-        connection.weight = weight;
+        (connection.weight, connection.class) = (weight, class);
+        program.set_class(class);
         if let Some(within) = &program.within {
             self.ledger.confine(AppId(serial), &within.iter().map(|cpu| cpu.0).collect());
         }
@@ -206,6 +212,8 @@ impl Server {
         }
         connection.program = Some(program);
         connection.note_start();
+        let queued = self.announced().filter(|it| it.peer.pid == pid).map(|it| it.queued_ns).max();
+        self.account_arrival(serial, queued.unwrap_or(0));
         self.legacy.unwritten = true;
         self.arrived.push(serial);
         self.cause = Some(Cause::Arrival);

@@ -33,6 +33,12 @@ pub(super) struct Connection {
     pub(super) announced: bool,
     /// Processors that it asked for when it was submitted; 1 if it was not.
     pub(super) request: u32,
+    /// Whether its program's teams keep their size, where that was said.
+    pub(super) class: Option<bool>,
+    /// The number under which it was submitted.
+    pub(super) submission: Option<u64>,
+    /// How long it waited to be started.
+    pub(super) queued_ns: u64,
     /// It may be managed by its threads' masks when it does not register.
     pub(super) attach: bool,
     /// When it is looked at again, for that.
@@ -64,6 +70,9 @@ impl Connection {
             watched: false,
             announced: false,
             request: 1,
+            class: None,
+            submission: None,
+            queued_ns: 0,
             attach: false,
             look: None,
             weight: 1.0,

@@ -7,6 +7,7 @@ use nix::libc;
 use platform::process::{self, Pid};
 use policies::{AppId, Cause, Value};
 
+use super::connection::Connection;
 use super::{Ended, Server, Settings};
 use crate::daemon::background;
 use crate::guarded::Guarded;
@@ -19,7 +20,10 @@ impl Server {
     pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
         let own = matches!(
             control,
-            Control::Attach { .. } | Control::Detach { .. } | Control::Cancel { .. }
+            Control::Attach { .. }
+                | Control::Detach { .. }
+                | Control::Class { .. }
+                | Control::Cancel { .. }
         );
         if !own && !self.may_administer(serial) {
             let mut reason = format!("that is for user {}, the superuser", self.doorman.owner);
@@ -31,7 +35,10 @@ impl Server {
         }
         let names_a_process = matches!(
             control,
-            Control::Attach { .. } | Control::Detach { .. } | Control::Weight { .. }
+            Control::Attach { .. }
+                | Control::Detach { .. }
+                | Control::Class { .. }
+                | Control::Weight { .. }
         );
         if names_a_process && let Err(reason) = self.same_numbers(serial) {
             return self.refuse(serial, RefusedCode::NotPossible, reason);
@@ -46,6 +53,7 @@ impl Server {
                 self.change_policy(name.as_deref(), settings, now)
             }
             Control::Weight { pid, thousandths } => self.change_weight(Pid(pid), thousandths),
+            Control::Class { pid, fixed_team } => self.change_class(serial, Pid(pid), fixed_team),
             Control::Level { level } => {
                 self.change_level(level);
                 Ok(())
@@ -136,6 +144,41 @@ impl Server {
         self.cause = self.cause.or(Some(Cause::Administration));
         tracing::info!(pid = pid.0, weight, "another weight");
         Ok(())
+    }
+
+    /// The class of a process that is a program, or said that it is going to be one, at the word of
+    /// client `by`. It keeps it when it becomes another program by exec.
+    fn change_class(&mut self, by: u64, pid: Pid, fixed_team: bool) -> Result<(), String> {
+        if self.attached.iter().any(|(serial, it)| it.pid == pid && self.may_see(by, *serial)) {
+            return Err(format!(
+                "process {pid} is attached from outside: its threads are as many as it makes"
+            ));
+        }
+        let is_it = |it: &&Connection| it.peer.pid == pid && it.is_program();
+        let serials: Vec<u64> =
+            self.connections.values().filter(is_it).map(|it| it.serial).collect();
+        let theirs: Vec<u64> = serials.into_iter().filter(|it| self.may_see(by, *it)).collect();
+        if theirs.is_empty() {
+            return Err(format!(
+                "process {pid} is no program of this manager that you may change; `cpumgr status` \
+                 lists those that are"
+            ));
+        }
+        for serial in theirs {
+            let Some(connection) = self.connections.get_mut(&serial) else { continue };
+            connection.class = Some(fixed_team);
+            if let Some(program) = &mut connection.program {
+                program.set_class(Some(fixed_team));
+            }
+        }
+        tracing::info!(pid = pid.0, fixed_team, "another class");
+        Ok(())
+    }
+
+    /// The class that was set for a process.
+    pub(super) fn class_of(&self, pid: Pid) -> Option<bool> {
+        let programs = self.connections.values().filter(|it| it.peer.pid == pid && it.is_program());
+        programs.filter(|it| it.class.is_some()).max_by_key(|it| it.serial)?.class
     }
 
     /// The weight that was set for a process; 1 unless one was set.

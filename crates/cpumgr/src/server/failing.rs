@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arena::message::{Control, FromManager, Register, ToManager};
+use arena::message::{Control, FromManager, Register, Submit, ToManager};
 use platform::affinity::{CpuId, CpuSet};
 use platform::event::Doorbell;
 use platform::process::{Peer, Pid};
@@ -148,7 +148,7 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
         }
         ask(&mut scene);
         let waits = scene.connect(processes[3].pid());
-        let submit = ToManager::Submit { request: 1, label: "later".into(), attach: false };
+        let submit = ToManager::Submit(Submit::plain(1, "later", false));
         scene.say(waits, submit);
         scene.pass(QUANTUM);
         let (waits, two) = (scene.clients[waits].serial, scene.clients[two].serial);

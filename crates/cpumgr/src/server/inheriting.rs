@@ -40,6 +40,7 @@ pub(super) struct Legacy {
     /// Processes that waited, and did not come back yet, the first one first.
     missing: Vec<Missing>,
     missing_until: u64,
+    waits_for_them: bool,
     /// Weights of processes that are to be attached again.
     weights: Vec<(Pid, f64)>,
 }
@@ -71,6 +72,13 @@ impl Legacy {
         // A process that cannot be asked about has its time all the same.
         self.missing.retain(|it| !process::has_ended(&it.pidfd).unwrap_or(false));
         self.missing.first().map(|it| (it.rank, self.missing_until))
+    }
+
+    /// The time of those that waited is over, and it was not so before.
+    pub(super) fn is_over(&mut self, now: u64) -> bool {
+        let is_over = self.waits_for_them && self.missing_until <= now;
+        self.waits_for_them &= !is_over;
+        is_over
     }
 
     /// The weight of a process that was attached.
@@ -111,6 +119,7 @@ impl Server {
             (connection.announced, connection.attach, connection.request) =
                 (true, one.attach, one.request.max(1));
             (connection.weight, connection.start) = (weight, Some(one.start));
+            (connection.submission, connection.class) = (one.submission, one.class);
             connection.is_stand_in = one.as_what == As::Registered;
             connection.look =
                 one.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
@@ -129,7 +138,17 @@ impl Server {
                 Some(Missing { pid, start: one.start, since: one.since.min(now), rank, pidfd })
             })
             .collect();
-        self.legacy.missing_until = now + RETURN;
+        (self.legacy.missing_until, self.legacy.waits_for_them) = (now + RETURN, true);
+        self.submissions = left.submissions.clone();
+        let running: Vec<Pid> = self
+            .connections
+            .values()
+            .filter(|it| it.submission.is_some())
+            .map(|it| it.peer.pid)
+            .collect();
+        let missing = &self.legacy.missing;
+        let lives = |pid: Pid| running.contains(&pid) || missing.iter().any(|it| it.pid == pid);
+        self.submissions.end_those_that_are_gone(now, lives);
         let waiting = self.legacy.missing.len();
         tracing::info!(running = count, waiting, "a killed manager's programs are taken over");
         self.note_due();
@@ -232,6 +251,8 @@ impl Server {
                 },
                 attach: it.wants_attach() && it.program.is_none(),
                 request: it.request,
+                class: it.class,
+                submission: it.submission,
             })
         });
         let attached = self.attached.iter().map(|(serial, it)| Running {
@@ -242,6 +263,8 @@ impl Server {
             as_what: As::Attached,
             attach: false,
             request: 1,
+            class: None,
+            submission: None,
         });
         let missing =
             self.legacy.missing.iter().filter(|_| monotonic_ns() < self.legacy.missing_until);
@@ -267,6 +290,7 @@ impl Server {
             running: running.chain(attached).collect(),
             waiting: waiting.into_iter().map(|(_, one)| one).collect(),
             drained: self.drained().to_string(),
+            submissions: self.submissions.clone(),
             ..Settings::new(policy, self.ledger.quantum(), self.grace, self.level)
         }
     }

@@ -376,6 +376,7 @@ pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
         ledger: ledger(policy),
         cpus: Masks::all(),
         trace: None,
+        history: None,
         idle_exit: None,
         grace: Duration::from_millis(2),
         kernel,

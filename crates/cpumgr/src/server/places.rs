@@ -54,7 +54,7 @@ impl Server {
 mod tests {
     use std::os::fd::OwnedFd;
 
-    use arena::message::{FromManager, RefusedCode, Register, ToManager};
+    use arena::message::{FromManager, RefusedCode, Register, Submit, ToManager};
     use platform::event::Doorbell;
     use platform::process::{Peer, Pid};
     use tokio::sync::mpsc;
@@ -145,7 +145,7 @@ mod tests {
         let mut left = server.settings();
         left.waiting = vec![place.clone()];
         server.take_over(&left, platform::clock::monotonic_ns());
-        let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+        let what = ToManager::Submit(Submit::plain(1, "", true));
         assert_eq!(
             says(&mut server, &mut kept, (parent, nix::unistd::geteuid().as_raw()), what),
             None
@@ -165,7 +165,7 @@ mod tests {
         let start = platform::process::start_time(own).unwrap();
         left.waiting = vec![Waiting { pid: own.0, start, since: 0 }];
         server.take_over(&left, 0);
-        let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+        let what = ToManager::Submit(Submit::plain(1, "", true));
         assert_eq!(
             says(&mut server, &mut kept, (100, nix::unistd::geteuid().as_raw()), what),
             None
@@ -184,7 +184,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let owner = nix::unistd::geteuid().as_raw();
         let (stranger, other) = (owner + 1, owner + 2);
-        let submit = || ToManager::Submit { request: 1, label: String::new(), attach: true };
+        let submit = || ToManager::Submit(Submit::plain(1, "", true));
         for question in [submit, || ToManager::Announce { attach: true }] {
             let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
             let mut pid = 100;
@@ -211,7 +211,7 @@ mod tests {
         let owner = nix::unistd::geteuid().as_raw();
         let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
         let mut submits = |pid| {
-            let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+            let what = ToManager::Submit(Submit::plain(1, "", true));
             says(&mut server, &mut kept, (pid, owner), what)
         };
         assert_eq!(
@@ -228,7 +228,7 @@ mod tests {
         let owner = nix::unistd::geteuid().as_raw();
         let (mut server, mut kept) = (server(dir.path(), None), Vec::new());
         for _ in 0..2 * MAX_PROGRAMS {
-            let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+            let what = ToManager::Submit(Submit::plain(1, "", true));
             assert_eq!(says(&mut server, &mut kept, (100, owner + 1), what), None);
             assert_eq!((server.announced().count(), server.connections.len()), (1, 1));
         }
@@ -247,12 +247,7 @@ mod tests {
         let mut pid = 100;
         let mut submits = |server: &mut Server, uid| {
             pid += 1;
-            says(
-                server,
-                &mut kept,
-                (pid, uid),
-                ToManager::Submit { request: 1, label: String::new(), attach: true },
-            )
+            says(server, &mut kept, (pid, uid), ToManager::Submit(Submit::plain(1, "", true)))
         };
         for _ in 0..MAX_OF_USER {
             assert_eq!(submits(&mut server, stranger), None);

@@ -53,7 +53,10 @@ pub(super) struct Program {
     states_places: bool,
     /// The most that it could use anywhere.
     stated_max: u32,
+    /// Its teams keep their size.
     pub(super) fixed_team: bool,
+    /// That was said by a user, and stands above what it says itself.
+    class: Option<bool>,
     /// Its processors are for processes that it starts: what it uses itself says nothing.
     pub(super) broker: bool,
     pub(super) arrived: u64,
@@ -120,6 +123,7 @@ impl Program {
             states_places,
             stated_max: stated.max,
             fixed_team: stated.fixed_team,
+            class: None,
             broker: register.broker,
             arrived: now,
             bucket: Bucket::new(RINGS, RING_NS, now),
@@ -235,6 +239,20 @@ impl Program {
         let most = processors.unwrap_or(u32::MAX).max(1);
         self.stated_max = self.stated_max.min(most);
         self.max = self.max.min(most);
+    }
+
+    /// What it says of its teams holds as far as no user said something else.
+    pub(super) fn states_class(&mut self, fixed_team: bool) {
+        self.fixed_team = self.class.unwrap_or(fixed_team);
+    }
+
+    /// Whether its teams keep their size from now on (D4).
+    pub(super) fn set_class(&mut self, class: Option<bool>) {
+        self.class = class.or(self.class);
+        if let Some(fixed_team) = class {
+            self.fixed_team = fixed_team;
+            self.areas.set_fixed_team(fixed_team);
+        }
     }
 
     /// On which of them it may run.

@@ -11,21 +11,29 @@
 //!    is cancelled hears a refusal instead.
 //!
 //! # Invariants
-//! - A1 First come, first served.
+//! - A1 First come, first served, of those whose dependencies are met (`submissions`). One that
+//!   waits for another submission is passed by those after it.
 //! - A2 When nothing runs, the first in the queue is admitted whatever the policy says, unless the
 //!   level is 0: a queue never stands still by itself.
 //! - A3 A process that hangs up or dies leaves the queue.
 //! - A4 Programs that were not submitted are not held back; they count as running.
+//! - A6 One whose dependencies cannot be met any more, or whose time to begin is over, leaves the
+//!   queue, and its process hears why.
 //! - A5 A queue outlives its manager: level, places, and which processes run (`inheriting`).
 
 use std::collections::BTreeSet;
 
-use arena::message::{FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_PACKET};
+use arena::message::{
+    After, FromManager, MAX_AFTER, Queue, QueuedStatus, RefusedCode, Submit, WAITING_PER_PACKET,
+};
+use platform::process::Pid;
 use policies::{AppId, AppView, Waiting};
 
 use super::Server;
 use super::bounds::{MAX_PLACES, MAX_PROGRAMS};
+use crate::duration;
 use crate::escape::escape;
+use crate::submissions::Verdict;
 
 /// The longest label, in bytes.
 const MAX_LABEL: usize = 64;
@@ -35,7 +43,13 @@ const MAX_LABEL: usize = 64;
 pub(super) struct Place {
     /// Its connection.
     pub(super) serial: u64,
+    /// Its number for people.
+    pub(super) id: u64,
     pub(super) since: u64,
+    /// After which submissions it starts.
+    after: Vec<After>,
+    /// When it has waited long enough, and how long that is.
+    until: Option<(u64, u64)>,
     /// Its place in the queue of a killed manager; a process that had none comes after all of
     /// these.
     rank: usize,
@@ -55,12 +69,11 @@ impl Place {
 
 impl Server {
     /// Puts a process at the end of the queue.
-    pub(super) fn submit(
-        &mut self,
-        serial: u64,
-        (request, label, attach): (u32, &str, bool),
-        now: u64,
-    ) {
+    pub(super) fn submit(&mut self, serial: u64, submit: &Submit, now: u64) {
+        let Submit { request, ref label, attach, ref after, within_ns, reported } = *submit;
+        if let Err(reason) = self.check_dependencies(serial, after) {
+            return self.refuse(serial, RefusedCode::NotPossible, reason);
+        }
         if self.queue.len() >= MAX_PLACES {
             return self.refuse(
                 serial,
@@ -91,31 +104,112 @@ impl Server {
         }
         let watched = connection.watch(&self.reactor);
         connection.note_start();
-        let (pid, start) = (connection.peer.pid, connection.start);
+        let (pid, start, uid) = (connection.peer.pid, connection.start, connection.peer.uid);
         self.check(serial, watched);
         let cut = &label.as_bytes()[..label.len().min(MAX_LABEL)];
-        let (rank, since) = self.legacy.place_of(pid, start).unwrap_or((usize::MAX, now));
+        let place = self.legacy.place_of(pid, start);
+        let before = place.and_then(|_| self.submissions.of_process(pid));
+        let (rank, since) = place.unwrap_or((usize::MAX, now));
+        let id = self.submissions.enter(before, uid, pid, reported);
+        let until = within_ns.map(|within| (since.saturating_add(within), within));
         let at = self.queue.iter().position(|place| place.rank > rank).unwrap_or(self.queue.len());
         let ahead = u32::try_from(at).unwrap_or(u32::MAX);
         self.queue.insert(
             at,
-            Place { serial, since, rank, request: request.max(1), label: escape(cut), attach },
+            Place {
+                serial,
+                id,
+                since,
+                after: after.clone(),
+                until,
+                rank,
+                request: request.max(1),
+                label: escape(cut),
+                attach,
+            },
         );
         self.legacy.unwritten = true;
-        self.say(serial, vec![FromManager::Queued { id: serial, ahead }]);
+        self.say(serial, vec![FromManager::Queued { id, ahead }]);
     }
 
     /// Takes a place away, at the word of client `by`; its process hears it.
     pub(super) fn cancel(&mut self, by: u64, id: u64) -> Result<(), String> {
-        let place = self.queue.iter().position(|place| place.serial == id);
-        let Some(index) = place.filter(|_| self.may_see(by, id)) else {
+        let place = self.queue.iter().position(|place| place.id == id);
+        let Some(index) = place.filter(|at| self.may_see(by, self.queue[*at].serial)) else {
             return Err(format!(
                 "no program waits under number {id}; `cpumgr queue` lists those that do"
             ));
         };
-        self.queue.remove(index);
-        self.refuse(id, RefusedCode::Cancelled, "it was cancelled".into());
+        self.take_out(index, "it was cancelled".into());
         Ok(())
+    }
+
+    /// What a submission depends on is there, and its user's.
+    fn check_dependencies(&self, serial: u64, after: &[After]) -> Result<(), String> {
+        if after.len() > MAX_AFTER {
+            return Err(format!("a submission starts after at most {MAX_AFTER} others"));
+        }
+        let uid = self.connections.get(&serial).map_or(u32::MAX, |it| it.peer.uid);
+        let sees_all = self.may_administer(serial);
+        let known = |it: &&After| self.submissions.is_known(it.id, uid, sees_all);
+        match after.iter().find(|it| !known(it)) {
+            Some(it) => Err(format!(
+                "there is and was no submission {} of yours; `cpumgr queue` shows those that wait",
+                it.id
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn may_begin(&self, place: &Place) -> bool {
+        self.submissions.verdict(&place.after) == Verdict::Met
+    }
+
+    /// A6. Returns when that is to be looked at again.
+    fn heed_dependencies(&mut self, now: u64) -> Option<u64> {
+        if self.legacy.is_over(now) {
+            // Those that waited under a killed manager and did not come back.
+            let waits = self.queue.iter().map(|it| it.serial);
+            let runs = self.announced().map(|it| it.serial);
+            let peer = |serial: u64| Some(self.connections.get(&serial)?.peer.pid);
+            let there: BTreeSet<Pid> = waits.chain(runs).filter_map(peer).collect();
+            self.submissions.end_those_that_are_gone(now, |pid| there.contains(&pid));
+        }
+        let again = self.submissions.give_up(now);
+        // What leaves the queue may be what others wait for.
+        loop {
+            let over = self.queue.iter().enumerate().find_map(|(at, place)| {
+                if let Verdict::Never(why) = self.submissions.verdict(&place.after) {
+                    return Some((at, why));
+                }
+                let (_, within) = place.until.filter(|(until, _)| *until <= now)?;
+                let within = duration::show(std::time::Duration::from_nanos(within));
+                Some((at, format!("it could not begin within {within} (--deadline)")))
+            });
+            let Some((at, why)) = over else { break };
+            self.take_out(at, why);
+        }
+        let deadlines = self.queue.iter().filter_map(|place| Some(place.until?.0));
+        deadlines.chain(again).min()
+    }
+
+    /// A process leaves the queue, and hears why.
+    fn take_out(&mut self, at: usize, why: String) {
+        let Some(place) = self.queue.remove(at) else { return };
+        self.submissions.is_cancelled(place.id);
+        self.legacy.unwritten = true;
+        self.refuse(place.serial, RefusedCode::Cancelled, why);
+    }
+
+    /// Client `serial` says how the process that it started ended.
+    pub(super) fn hear_outcome(&mut self, serial: u64, pid: i32, code: i32) {
+        let uid = self.connections.get(&serial).map_or(u32::MAX, |it| it.peer.uid);
+        if !self.submissions.hear(uid, Pid(pid), code) {
+            let reason = format!("process {pid} was not submitted, or its end is known");
+            return self.refuse(serial, RefusedCode::NotPossible, reason);
+        }
+        self.legacy.unwritten = true;
+        self.say(serial, vec![FromManager::Done]);
     }
 
     /// Another number of programs that may run at once; `None`: any.
@@ -129,19 +223,29 @@ impl Server {
         self.admit_again = None;
         let connections = &self.connections;
         if !self.queue.is_empty() {
-            self.queue.retain(|place| connections.contains_key(&place.serial));
+            let submissions = &mut self.submissions;
+            self.queue.retain(|place| {
+                let is_there = connections.contains_key(&place.serial);
+                if !is_there {
+                    submissions.is_cancelled(place.id);
+                }
+                is_there
+            });
             self.stirred = true;
         }
+        let again = self.heed_dependencies(now);
         // A policy that was told of a queue is told when it is empty, too: it may keep processors
         // free for those in it.
         if self.queue.is_empty() && !self.queue_told {
             return;
         }
         self.stirred = true;
+        let had_told = self.queue_told;
         let running = u32::try_from(self.running()).unwrap_or(u32::MAX);
         let waiting: Vec<Waiting> = self
             .queue
             .iter()
+            .filter(|place| self.may_begin(place))
             .map(|place| Waiting {
                 id: AppId(place.serial),
                 request: place.request,
@@ -149,8 +253,12 @@ impl Server {
             })
             .collect();
         self.queue_told = !waiting.is_empty();
+        if waiting.is_empty() && !had_told {
+            self.admit_again = again;
+            return;
+        }
         let advice = self.ledger.admission(now, &self.started(), &waiting);
-        self.admit_again = advice.next;
+        self.admit_again = advice.next.into_iter().chain(again).min();
         let mut admit =
             advice.admit.min(self.level.map_or(u32::MAX, |level| level.saturating_sub(running)));
         if running == 0 && self.level != Some(0) {
@@ -161,14 +269,19 @@ impl Server {
         admit = admit.min(u32::try_from(room).unwrap_or(u32::MAX));
         if let Some((kept, until)) = self.legacy.kept_place(now) {
             // A1: a process that waited further in front may come back.
-            let before = self.queue.iter().take_while(|place| place.rank < kept).count();
+            let may_begin = self.queue.iter().filter(|place| self.may_begin(place));
+            let before = may_begin.take_while(|place| place.rank < kept).count();
             admit = admit.min(u32::try_from(before).unwrap_or(u32::MAX));
             self.admit_again = Some(self.admit_again.map_or(until, |again| again.min(until)));
         }
         for _ in 0..admit {
-            let Some(place) = self.queue.pop_front() else { break };
+            let first = self.queue.iter().position(|place| self.may_begin(place));
+            let Some(place) = first.and_then(|at| self.queue.remove(at)) else { break };
+            self.submissions.begins(place.id);
             if let Some(connection) = self.connections.get_mut(&place.serial) {
                 connection.request = place.request;
+                connection.queued_ns = now.saturating_sub(place.since);
+                connection.submission = Some(place.id);
                 tracing::info!(
                     pid = connection.peer.pid.0,
                     label = place.label,
@@ -208,11 +321,13 @@ impl Server {
             .iter()
             .filter(|place| self.may_see(serial, place.serial))
             .map(|place| QueuedStatus {
-                id: place.serial,
+                id: place.id,
                 pid: self.connections.get(&place.serial).map_or(0, |it| it.peer.pid.0),
                 label: place.label.clone(),
                 request: place.request,
                 waits_ns: now.saturating_sub(place.since),
+                after: place.after.iter().map(After::to_string).collect(),
+                within_ns: place.until.map(|(until, _)| until.saturating_sub(now)),
             })
             .collect();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

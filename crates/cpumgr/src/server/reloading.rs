@@ -102,9 +102,11 @@ impl Server {
         Ok(())
     }
 
-    /// Users' weights hold at once, what is said of programs for those that arrive from now on.
+    /// Users' weights and caps hold at once, what is said of programs for those that arrive from
+    /// now on.
     pub(super) fn set_rules(&mut self, rules: Rules) {
         self.ledger.set_user_weights(rules.weights());
+        self.ledger.set_user_caps(rules.caps());
         self.rules = rules;
     }
 

@@ -11,6 +11,7 @@ use platform::process;
 use crate::config::Rules;
 use crate::fence::Fences;
 use crate::foreign::Foreign;
+use crate::history::History;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::ledger::Ledger;
@@ -33,6 +34,8 @@ pub struct Setup {
     pub cpus: CpuSet,
     /// Where the trace goes.
     pub trace: Option<Trace>,
+    /// What is kept of programs beyond their end.
+    pub(crate) history: Option<History>,
     /// How long a manager without programs stays; `None` for ever.
     pub idle_exit: Option<Duration>,
     /// The time between asking for a processor and squeezing.

@@ -25,6 +25,7 @@ pub(crate) fn cpumgr() -> Command {
     }
     // Whatever is configured on the machine of the tests.
     command.env("CPUMGR_CONFIG", "none");
+    command.env("CPUMGR_HISTORY", "off");
     command
 }
 

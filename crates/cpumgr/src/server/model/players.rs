@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use arena::header::VERSION;
 use arena::layout::VpState;
-use arena::message::{Control, FromManager, Register, ToManager};
+use arena::message::{Control, FromManager, Register, Submit, ToManager};
 use shuttle::rand::{Rng, thread_rng};
 
 use super::{PROCESSORS, PROGRAMS, View, World, lock, others_run};
@@ -144,7 +144,7 @@ pub(super) fn tool(world: &World) {
 /// A process that waits to be started, and ends.
 pub(super) fn submitter(world: &World) {
     let mut line = world.open(PROGRAMS);
-    let answer = line.ask(ToManager::Submit { request: 1, label: "later".into(), attach: true });
+    let answer = line.ask(ToManager::Submit(Submit::plain(1, "later", true)));
     assert!(matches!(answer[..], [FromManager::Queued { .. }]), "{answer:?}");
     world.rests(true);
     match line.answer() {

@@ -1,0 +1,351 @@
+//! `cpumgr submit`: waits for its turn and becomes the program, or stays beside it as its parent.
+//!
+//! # Protocol
+//! 1. Without further wishes this process submits itself and becomes the program (`run`).
+//! 2. For `--wait`, `--time-limit` and `--array` it starts itself once more for each program
+//!    (stage 2): that process submits itself and becomes the program. Its end of a pipe says its
+//!    number, and closes when it becomes the program: from then on the time limit counts.
+//! 3. When a program has ended its parent tells the manager how, before it waits for it: until then
+//!    the process keeps its number. Then it ends with the same code.
+//! 4. `--background`: it starts itself as a process of its own session (stage 1), which does 2 and
+//!    3, and returns when it hears the number.
+//!
+//! # Not here
+//! Processes that the program starts: a time limit, and signals that the parent passes on, are for
+//! the program itself.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use arena::client::Connection;
+use arena::message::{FromManager, ToManager};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid as UnixPid;
+use platform::process::{self, Pid};
+
+use crate::cli::SubmitArgs;
+use crate::error::{Error, FAILED};
+use crate::output::print;
+use crate::run::{Start, Turn, run};
+use crate::{duration, socket};
+
+/// How long a program has between SIGTERM and SIGKILL.
+const MERCY: Duration = Duration::from_secs(10);
+/// Parts of an array that wait or run at a time: a user has some hundred places.
+const AT_ONCE: usize = 64;
+/// How long the manager's answer may take.
+const ANSWER: Duration = Duration::from_secs(2);
+/// What words of an array's program stand for its number.
+const INDEX: &str = "{index}";
+
+/// `cpumgr submit`. Returns its error, or, after the end of what it started, ends the process.
+pub(crate) fn submit(mut args: SubmitArgs, warn: impl Fn(&str)) -> Error {
+    let done = |code: i32| std::process::exit(code);
+    if args.stage == 0 && args.background {
+        return match in_background(&args) {
+            Ok(()) => done(0),
+            Err(error) => error,
+        };
+    }
+    let is_parent =
+        args.wait || args.background || args.time_limit.is_some() || args.array.is_some();
+    if args.stage < 2 && is_parent {
+        return match parent(&args, &warn) {
+            Ok(code) => done(code),
+            Err(error) => error,
+        };
+    }
+    if let Some(index) = args.index {
+        for word in &mut args.run.command {
+            if let Some(text) = word.to_str().filter(|text| text.contains(INDEX)) {
+                *word = text.replace(INDEX, &index.to_string()).into();
+            }
+        }
+    }
+    let turn = Turn::new(args.after, args.deadline, args.stage == 2, args.tell.and_then(own));
+    run(&args.run, Start::InTurn(&turn), warn)
+}
+
+/// The descriptor of this number that the parent left for us; closed when we become another
+/// program.
+fn own(number: i32) -> Option<OwnedFd> {
+    if number <= 2 {
+        return None;
+    }
+    // SAFETY: - the parent, which is this program, opened it for us and named it; nothing else here
+    // uses that number. Of a number that is not open the next call says so.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    match fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)) {
+        Ok(_) => Some(fd),
+        Err(_) => {
+            // It is no descriptor: nothing is to be closed.
+            std::mem::forget(fd);
+            None
+        }
+    }
+}
+
+/// This program with the same words, as another stage.
+fn again(stage: u8) -> Result<Command, Error> {
+    let program = std::env::current_exe().map_err(|source| Error::Io {
+        what: "cannot find",
+        path: "cpumgr".into(),
+        source,
+    })?;
+    let mut command = Command::new(program);
+    // Our options follow the verb: those of the program come last.
+    command.arg("submit").args(["--stage", &stage.to_string()]);
+    Ok(command)
+}
+
+/// What the user said after the verb, without what a stage before this one put in front of it.
+fn words() -> impl Iterator<Item = OsString> {
+    let mut words = std::env::args_os().skip(2).peekable();
+    while words
+        .next_if(|word| ["--stage", "--tell", "--index"].iter().any(|it| word == it))
+        .is_some()
+    {
+        // Its value.
+        words.next();
+    }
+    words
+}
+
+fn system(call: &'static str) -> impl Fn(nix::errno::Errno) -> Error {
+    move |errno| Error::System(platform::SysError::new(call, errno as i32))
+}
+
+/// A pipe of which a child is to have the second end.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    let (reads, writes) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(system("pipe2"))?;
+    fcntl(&writes, FcntlArg::F_SETFD(FdFlag::empty())).map_err(system("fcntl"))?;
+    Ok((reads, writes))
+}
+
+fn in_background(args: &SubmitArgs) -> Result<(), Error> {
+    let (reads, writes) = pipe()?;
+    let open = OpenOptions::new().append(true).create(true).open(&args.output);
+    let cannot = |source| Error::Io { what: "cannot write", path: args.output.clone(), source };
+    let output = open.map_err(cannot)?;
+    let errors = output.try_clone().map_err(cannot)?;
+    let mut command = again(1)?;
+    command.args(["--tell", &writes.as_raw_fd().to_string()]).args(words());
+    command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+    let child = command.spawn().map_err(|source| Error::Exec { program: "cpumgr".into(), source });
+    drop(child?);
+    drop(writes);
+    let mut said = String::new();
+    // Ends when it was told, or its process ended.
+    let read = File::from(reads).read_to_string(&mut said);
+    match (read, said.trim().parse::<u64>()) {
+        (Ok(_), Ok(id)) => print(&format!("{id}\n")),
+        _ => Err(Error::Apart {
+            message: format!("it was not submitted; {} says why", args.output.display()),
+            code: FAILED,
+        }),
+    }
+}
+
+/// A process that submits itself and becomes the program.
+struct Part {
+    child: Child,
+    pidfd: OwnedFd,
+    index: Option<u64>,
+    /// Open until it becomes the program.
+    tell: Option<File>,
+    /// When it did.
+    began: Option<Instant>,
+    /// When it was told to end.
+    warned: Option<Instant>,
+}
+
+impl Part {
+    fn start(index: Option<u64>) -> Result<Self, Error> {
+        let (reads, writes) = pipe()?;
+        let mut command = again(2)?;
+        command.args(["--tell", &writes.as_raw_fd().to_string()]);
+        if let Some(index) = index {
+            command.args(["--index", &index.to_string()]);
+            command.env("CPUMGR_ARRAY_INDEX", index.to_string());
+        }
+        command.args(words());
+        let child = command.spawn();
+        let child = child.map_err(|source| Error::Exec { program: "cpumgr".into(), source })?;
+        let pidfd = process::pidfd_open(Pid(child.id().cast_signed()))?;
+        let tell = Some(File::from(reads));
+        Ok(Self { child, pidfd, index, tell, began: None, warned: None })
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// What it says of itself: its number; nothing more when it becomes the program.
+    fn hear(&mut self) -> Option<String> {
+        let mut said = [0; 64];
+        let read = self.tell.as_mut()?.read(&mut said).unwrap_or(0);
+        if read == 0 {
+            (self.tell, self.began) = (None, Some(Instant::now()));
+            return None;
+        }
+        Some(String::from_utf8_lossy(&said[..read]).into_owned())
+    }
+
+    /// When something is to be done about its time limit.
+    fn due(&self, limit: Option<Duration>) -> Option<Instant> {
+        let over = self.began? + limit?;
+        Some(self.warned.map_or(over, |warned| warned + MERCY))
+    }
+
+    fn end(&mut self, limit: Option<Duration>, warn: &impl Fn(&str)) {
+        let shown = limit.map(duration::show).unwrap_or_default();
+        let signal = match self.warned {
+            None => Signal::SIGTERM,
+            Some(_) => Signal::SIGKILL,
+        };
+        if self.warned.is_none() {
+            warn(&format!(
+                "process {} has run for {shown} (--time-limit): it is ended",
+                self.pid()
+            ));
+        }
+        self.warned = Some(Instant::now());
+        // It may have ended.
+        let _sent = process::pidfd_send_signal(&self.pidfd, signal as i32);
+    }
+
+    /// Its exit code, if it has ended; it is not waited for yet.
+    fn code(&self) -> Result<Option<i32>, Error> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+        let status = waitid(Id::Pid(UnixPid::from_raw(self.pid())), flags);
+        Ok(match status.map_err(system("waitid"))? {
+            WaitStatus::Exited(_, code) => Some(code),
+            WaitStatus::Signaled(_, signal, _) => Some(128 + signal as i32),
+            _ => None,
+        })
+    }
+}
+
+/// Starts the parts and waits for all of them; the code to end with.
+fn parent(args: &SubmitArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
+    let mut tell = args.tell.and_then(own).map(File::from);
+    let mut numbers: Box<dyn Iterator<Item = Option<u64>>> = match args.array {
+        Some(array) => Box::new(array.numbers().map(Some)),
+        None => Box::new(std::iter::once(None)),
+    };
+    let mut parts: Vec<Part> = Vec::new();
+    parts.extend(numbers.next().map(Part::start).transpose()?);
+    // What a child inherits of this it would keep: the mask is put back for each one.
+    let wanted: SigSet =
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGHUP].into_iter().collect();
+    wanted.thread_block().map_err(system("pthread_sigmask"))?;
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    let signals = SignalFd::with_flags(&wanted, flags).map_err(system("signalfd"))?;
+    let (mut count, mut failed, mut is_over) = (0_u64, Vec::new(), false);
+    let mut last = 0;
+    loop {
+        while parts.len() < AT_ONCE && !is_over {
+            let Some(index) = numbers.next() else { break };
+            wanted.thread_unblock().map_err(system("pthread_sigmask"))?;
+            let started = Part::start(index);
+            wanted.thread_block().map_err(system("pthread_sigmask"))?;
+            parts.push(started?);
+        }
+        if parts.is_empty() {
+            break;
+        }
+        wait(&parts, &signals, args.time_limit)?;
+        while let Ok(Some(signal)) = signals.read_signal() {
+            is_over = true;
+            // What the terminal sends, all of its processes get.
+            let from_terminal = signal.ssi_code > 0;
+            let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
+            for part in parts.iter().filter(|_| !from_terminal) {
+                // It may have ended.
+                let _sent = process::pidfd_send_signal(&part.pidfd, number);
+            }
+        }
+        let mut left = Vec::new();
+        for mut part in parts {
+            if part.tell.as_ref().is_some_and(has_something)
+                && let Some(said) = part.hear()
+                && let Some(mut tell) = tell.take()
+            {
+                // The one that asked may have gone.
+                let _told = std::io::Write::write_all(&mut tell, said.as_bytes());
+            }
+            if part.due(args.time_limit).is_some_and(|due| due <= Instant::now()) {
+                part.end(args.time_limit, warn);
+            }
+            let Some(code) = part.code()? else {
+                left.push(part);
+                continue;
+            };
+            report(args.run.socket.as_deref(), part.pid(), code);
+            (count, last) = (count + 1, code);
+            if code != 0 {
+                failed.extend(part.index);
+            }
+            part.child.wait().map_err(|source| Error::Io {
+                what: "cannot wait for",
+                path: args.run.command[0].clone().into(),
+                source,
+            })?;
+        }
+        parts = left;
+    }
+    if args.array.is_none() {
+        return Ok(last);
+    }
+    if failed.is_empty() {
+        return Ok(0);
+    }
+    let names: Vec<String> = failed.iter().take(20).map(u64::to_string).collect();
+    let more = if failed.len() > names.len() { ", ..." } else { "" };
+    warn(&format!("{} of {count} did not end with 0: {}{more}", failed.len(), names.join(", ")));
+    Ok(i32::from(FAILED))
+}
+
+fn has_something(tell: &File) -> bool {
+    let mut fds = [PollFd::new(tell.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}
+
+/// Until a part says something or ends, a signal comes, or a time is over.
+fn wait(parts: &[Part], signals: &SignalFd, limit: Option<Duration>) -> Result<(), Error> {
+    let wants = |fd| PollFd::new(fd, PollFlags::POLLIN);
+    let mut fds = vec![wants(signals.as_fd())];
+    for part in parts {
+        fds.push(wants(part.pidfd.as_fd()));
+        fds.extend(part.tell.as_ref().map(|tell| wants(tell.as_fd())));
+    }
+    let due = parts.iter().filter_map(|part| part.due(limit)).min();
+    let timeout = due.map_or(PollTimeout::NONE, |due| {
+        let left = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        PollTimeout::try_from(left.min(Duration::from_secs(3600))).unwrap_or(PollTimeout::MAX)
+    });
+    match poll(&mut fds, timeout) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(errno) => Err(system("poll")(errno)),
+    }
+}
+
+/// Tells the manager, if there is one: without it no submission waits for that.
+fn report(named: Option<&Path>, pid: i32, code: i32) {
+    let Ok(Some(socket)) = socket::to_run(named) else { return };
+    let Ok(connection) = Connection::open(&socket, ANSWER) else { return };
+    if connection.send(&ToManager::Outcome { pid, code }).is_ok() {
+        // Refused: it was never in the queue.
+        let _answer: Result<(FromManager, _), _> = connection.receive();
+    }
+}

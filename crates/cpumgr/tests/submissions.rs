@@ -1,0 +1,189 @@
+//! Submissions that wait for others, for a time, that are many, or that are watched.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+
+use cpumgr::administration::QueueReport;
+use support::{Manager, cpumgr, errors, eventually};
+
+#[test]
+#[ignore = "the entry point of child processes, not a test"]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+/// `cpumgr submit` of a shell's script.
+fn submit(manager: &Manager, options: &[&str], script: &str) -> Command {
+    let mut command = cpumgr();
+    command.args(["submit", "--socket"]).arg(manager.socket()).args(options);
+    command.args(["--", "/bin/sh", "-c", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn done(mut command: Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn wait(child: Child) -> Output {
+    child.wait_with_output().unwrap()
+}
+
+fn queue(manager: &Manager) -> Vec<arena::message::QueuedStatus> {
+    QueueReport::ask(&manager.socket()).unwrap().places
+}
+
+/// Submits one that runs until its input ends, and returns it when it runs.
+fn holder(manager: &Manager, options: &[&str], code: u8) -> (Child, u64) {
+    let script = format!("echo $CPUMGR_SUBMISSION; read -r word; exit {code}");
+    let mut child = submit(manager, options, &script).spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut said = Vec::new();
+    let mut byte = [0];
+    while output.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+        said.push(byte[0]);
+    }
+    (child, String::from_utf8(said).unwrap().parse().unwrap())
+}
+
+#[test]
+fn a_parent_ends_with_its_programs_code_and_one_after_it_starts_only_if_that_was_well() {
+    let manager = Manager::start(&[]);
+    for (code, starts) in [(0, true), (3, false)] {
+        let (first, id) = holder(&manager, &["--wait"], code);
+        let after = format!("ok:{id}");
+        let second = submit(&manager, &["--after", &after], "echo begun").spawn().unwrap();
+        let place = eventually("it waits", || queue(&manager).pop());
+        assert_eq!(place.after, [after.clone()]);
+        // One that waits for nothing passes it by.
+        assert!(done(submit(&manager, &[], "true")).status.success());
+        assert_eq!(wait(first).status.code(), Some(i32::from(code)));
+        let second = wait(second);
+        if starts {
+            assert_eq!(String::from_utf8_lossy(&second.stdout), "begun\n", "{}", errors(&second));
+        } else {
+            assert_eq!(second.status.code(), Some(7));
+            let why = format!("submission {id} ended with code 3");
+            assert!(errors(&second).contains(&why), "{}", errors(&second));
+        }
+    }
+}
+
+#[test]
+fn one_whose_end_is_not_told_lets_others_begin_that_do_not_ask_how_it_was() {
+    let manager = Manager::start(&[]);
+    let (first, id) = holder(&manager, &[], 0);
+    let [any, ok] = [id.to_string(), format!("ok:{id}")];
+    let any = submit(&manager, &["--after", &any], "echo any").spawn().unwrap();
+    let ok = submit(&manager, &["--after", &ok], "echo ok").spawn().unwrap();
+    eventually("both wait", || (queue(&manager).len() == 2).then_some(()));
+    wait(first);
+    assert_eq!(String::from_utf8_lossy(&wait(any).stdout), "any\n");
+    let ok = wait(ok);
+    assert!(ok.status.code() == Some(7) && errors(&ok).contains("--wait"), "{}", errors(&ok));
+}
+
+#[test]
+fn what_is_cancelled_takes_those_with_it_that_needed_it() {
+    let manager = Manager::start(&["--mpl", "0"]);
+    let first = submit(&manager, &["--wait"], "true").spawn().unwrap();
+    let id = eventually("it waits", || queue(&manager).pop()).id;
+    let after = format!("ok:{id}");
+    let second = submit(&manager, &["--after", &after], "true").spawn().unwrap();
+    let place = eventually("so does the second", || {
+        queue(&manager).into_iter().find(|place| place.id != id)
+    });
+    let after = format!("ok:{}", place.id);
+    let third = submit(&manager, &["--after", &after], "true").spawn().unwrap();
+    eventually("and the third", || (queue(&manager).len() == 3).then_some(()));
+    let cancelled =
+        cpumgr().args(["cancel", &id.to_string(), "--socket"]).arg(manager.socket()).status();
+    assert!(cancelled.unwrap().success());
+    for (child, why) in [
+        (first, "it was cancelled".to_owned()),
+        (second, format!("submission {id} was cancelled")),
+        (third, format!("submission {} was cancelled", place.id)),
+    ] {
+        let output = wait(child);
+        assert_eq!(output.status.code(), Some(7));
+        assert!(errors(&output).contains(&why), "{}", errors(&output));
+    }
+    let unknown = done(submit(&manager, &["--after", "99"], "true"));
+    assert!(errors(&unknown).contains("no submission 99"), "{}", errors(&unknown));
+}
+
+#[test]
+fn one_that_cannot_begin_in_time_gives_up() {
+    let manager = Manager::start(&["--mpl", "0"]);
+    let output = done(submit(&manager, &["--deadline", "50ms"], "true"));
+    assert_eq!(output.status.code(), Some(7));
+    assert!(errors(&output).contains("within 50ms (--deadline)"), "{}", errors(&output));
+}
+
+#[test]
+fn one_that_runs_for_too_long_is_ended() {
+    let manager = Manager::start(&[]);
+    let output = done(submit(&manager, &["--time-limit", "100ms"], "exec sleep 600"));
+    assert_eq!(output.status.code(), Some(128 + nix::libc::SIGTERM));
+    assert!(errors(&output).contains("100ms (--time-limit)"), "{}", errors(&output));
+}
+
+#[test]
+fn an_array_runs_each_of_its_numbers_as_many_at_a_time_as_the_level_allows() {
+    let manager = Manager::start(&["--mpl", "2"]);
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        "echo {{index}} $CPUMGR_ARRAY_INDEX > {}/{{index}}; [ {{index}} != 7 ]",
+        dir.path().display()
+    );
+    let output = done(submit(&manager, &["--array", "1-9:3"], &script));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("1 of 3 did not end with 0: 7"), "{}", errors(&output));
+    for index in [1, 4, 7] {
+        let said = std::fs::read_to_string(dir.path().join(index.to_string())).unwrap();
+        assert_eq!(said, format!("{index} {index}\n"));
+    }
+}
+
+#[test]
+fn one_in_the_background_shows_its_number_and_others_start_after_it() {
+    let manager = Manager::start(&["--mpl", "0"]);
+    let output_file = manager.dir.path().join("out");
+    let output = output_file.to_str().unwrap();
+    let first = done(submit(&manager, &["--background", "--output", output], "echo ran; exit 4"));
+    let id: u64 = String::from_utf8_lossy(&first.stdout).trim().parse().unwrap();
+    assert_eq!(queue(&manager).iter().map(|place| place.id).collect::<Vec<_>>(), [id]);
+    let after = format!("failed:{id}");
+    let second = submit(&manager, &["--after", &after], "echo begun").spawn().unwrap();
+    let level = cpumgr().args(["mpl", "any", "--socket"]).arg(manager.socket()).status();
+    assert!(level.unwrap().success());
+    let second = wait(second);
+    assert_eq!(String::from_utf8_lossy(&second.stdout), "begun\n", "{}", errors(&second));
+    assert_eq!(std::fs::read_to_string(&output_file).unwrap(), "ran\n");
+}
+
+#[test]
+fn numbers_and_dependencies_outlive_a_manager_that_is_killed() {
+    let mut manager = Manager::start(&["--mpl", "0"]);
+    let first = submit(&manager, &["--wait"], "exit 5").spawn().unwrap();
+    let id = eventually("it waits", || queue(&manager).pop()).id;
+    let after = format!("failed:{id}");
+    let second = submit(&manager, &["--after", &after], "echo begun").spawn().unwrap();
+    let ids = |manager: &Manager| queue(manager).iter().map(|place| place.id).collect::<Vec<_>>();
+    let both = eventually("both wait", || Some(ids(&manager)).filter(|ids| ids.len() == 2));
+    eventually("that is written down", || {
+        let kept = std::fs::read_to_string(manager.dir.path().join("app.sock.settings"));
+        kept.is_ok_and(|kept| kept.matches("\"since\"").count() == 2).then_some(())
+    });
+    manager.kill();
+    manager.start_again(&[]);
+    eventually("both are back", || (ids(&manager) == both).then_some(()));
+    let level = cpumgr().args(["mpl", "any", "--socket"]).arg(manager.socket()).status();
+    assert!(level.unwrap().success());
+    assert_eq!(wait(first).status.code(), Some(5));
+    let second = wait(second);
+    assert_eq!(String::from_utf8_lossy(&second.stdout), "begun\n", "{}", errors(&second));
+}
