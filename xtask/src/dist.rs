@@ -12,7 +12,7 @@ mod deb;
 mod tarball;
 mod tree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
@@ -56,6 +56,28 @@ impl Built {
         must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
         Ok(Self { program, shim: shim::run(workspace, Form::Shipped)? })
     }
+}
+
+/// Writes what the program says of itself, manual pages and completions, below `folder`.
+fn papers(built: &Built, folder: &Path) -> anyhow::Result<()> {
+    let (man, completions) = (folder.join("man"), folder.join("completions"));
+    for folder in [&man, &completions] {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    must_succeed(std::process::Command::new(&built.program).arg("man").arg(&man))?;
+    for shell in ["bash", "zsh", "fish"] {
+        let mut command = std::process::Command::new(&built.program);
+        let output = command.args(["completions", shell]).output();
+        let output = output.with_context(|| format!("cannot start {}", built.program.display()))?;
+        if !output.status.success() {
+            bail!("cpumgr completions {shell}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let file = completions.join(format!("cpumgr.{shell}"));
+        std::fs::write(&file, output.stdout)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// The version of the workspace.

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use super::tree::{Tree, set_mode, strip};
-use super::{Built, epoch, folder};
+use super::{Built, epoch, folder, papers};
 use crate::setup::{Workspace, find_program, must_succeed};
 
 /// Maintainer scripts, and what else dpkg reads.
@@ -29,7 +29,10 @@ pub(super) fn make(
     let stage = tempfile::tempdir().context("cannot make a temporary folder")?;
     let stage = stage.path();
     set_mode(stage, 0o755)?;
-    let mut tree = Tree::new(workspace, built, "usr/", "usr/lib/cpumgr");
+    let folder_of_papers = tempfile::tempdir().context("cannot make a temporary folder")?;
+    papers(built, folder_of_papers.path())?;
+    let at = folder_of_papers.path();
+    let mut tree = Tree::new(workspace, built, at, "usr/", "usr/lib/cpumgr");
     tree.add_system(workspace);
     let copyright = stage.join("copyright.in");
     fs::write(&copyright, copyright_text()).context("cannot write the copyright")?;

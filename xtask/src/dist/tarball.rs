@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use super::tree::{Tree, set_mode, strip};
-use super::{Built, epoch, folder};
+use super::{Built, epoch, folder, papers};
 use crate::setup::{Workspace, must_succeed};
 
 /// Makes it; returns its path.
@@ -16,7 +16,9 @@ pub(super) fn make(workspace: &Workspace, built: &Built, version: &str) -> anyho
     let stage = place.path().join(&name);
     std::fs::create_dir(&stage).context("cannot make a temporary folder")?;
     set_mode(&stage, 0o755)?;
-    Tree::new(workspace, built, "", "share/cpumgr").copy(&stage)?;
+    let said = place.path().join("papers");
+    papers(built, &said)?;
+    Tree::new(workspace, built, &said, "", "share/cpumgr").copy(&stage)?;
     strip(&stage, &["bin/cpumgr".to_owned()])?;
     let file = folder(workspace)?.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");

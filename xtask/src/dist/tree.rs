@@ -16,9 +16,15 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Program, libraries, configuration, documents; man pages and completions where the repository
-    /// has them. `prefix` is `usr/` or nothing, `data` where the shipped configuration stands.
-    pub(super) fn new(workspace: &Workspace, built: &Built, prefix: &str, data: &str) -> Self {
+    /// Program, libraries, configuration, documents; manual pages and completions in `papers`.
+    /// `prefix` is `usr/` or nothing, `data` where the shipped configuration stands.
+    pub(super) fn new(
+        workspace: &Workspace,
+        built: &Built,
+        papers: &Path,
+        prefix: &str,
+        data: &str,
+    ) -> Self {
         let root = |path: &str| workspace.root.join(path);
         let mut tree = Self { files: Vec::new() };
         tree.add(built.program.clone(), format!("{prefix}bin/cpumgr"), 0o755);
@@ -36,14 +42,14 @@ impl Tree {
             tree.add(root(from), format!("{prefix}share/doc/cpumgr/{name}"), 0o644);
         }
         let man = |name: &str| name.ends_with(".1").then(|| format!("share/man/man1/{name}"));
-        tree.add_folder(&root("packaging/man"), prefix, man);
+        tree.add_folder(&papers.join("man"), prefix, man);
         let completion = |name: &str| match Path::new(name).extension()?.to_str()? {
             "bash" => Some("share/bash-completion/completions/cpumgr".to_owned()),
             "zsh" => Some("share/zsh/vendor-completions/_cpumgr".to_owned()),
             "fish" => Some("share/fish/vendor_completions.d/cpumgr.fish".to_owned()),
             _ => None,
         };
-        tree.add_folder(&root("packaging/completions"), prefix, completion);
+        tree.add_folder(&papers.join("completions"), prefix, completion);
         tree
     }
 

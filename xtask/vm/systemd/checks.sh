@@ -204,8 +204,9 @@ reads() {
     as bob ls "/proc/$(pid a1)/fd" "/proc/$(manager)/fd" && { say "Bob sees descriptors"; return 1; }
     end_all
 }
-open_files() { chmod 644 /run/cpumgr/app.sock.settings; }
-close_files() { chmod 600 /run/cpumgr/app.sock.settings; end_all; }
+# The manager writes its settings anew, with the right mode; the history stays the same file.
+open_files() { chmod 755 /var/lib/cpumgr; chmod 644 /var/lib/cpumgr/history.redb; }
+close_files() { chmod 700 /var/lib/cpumgr; chmod 600 /var/lib/cpumgr/history.redb; end_all; }
 
 starves() {
     team alice a1 3000
