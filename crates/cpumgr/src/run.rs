@@ -220,7 +220,7 @@ pub(crate) fn ensure_manager(
             Ok(lacks) => {
                 // One that serves no other program makes room for one that is started from here. A
                 // program that has waited in the queue does not replace a manager.
-                let replaces = when == Start::Now && !lacks.are_none();
+                let replaces = matches!(when, Start::Now) && !lacks.are_none();
                 if replaces
                     && !std::mem::replace(&mut is_replaced, true)
                     && administration::change(socket, Control::Stop { if_idle: true }).is_ok()

@@ -176,7 +176,7 @@ fn a_users_programs_have_no_more_processors_together_than_its_cap() {
 }
 
 #[test]
-fn with_programs_of_one_user_it_is_as_if_nobody_knew_of_users() {
+fn with_programs_of_one_user_it_is_as_if_there_were_no_users() {
     for policy in POLICIES {
         let mut known = books(4, policy, &[3]);
         let mut unknown = ledger(4, policy);
@@ -195,7 +195,7 @@ fn with_programs_of_one_user_it_is_as_if_nobody_knew_of_users() {
 }
 
 #[test]
-fn a_user_who_stays_keeps_his_policy_when_the_first_one_leaves() {
+fn a_user_that_stays_keeps_its_policy_when_the_first_one_leaves() {
     let mut ledger = books(4, "dss", &[1, 2]);
     assert_eq!(ledger.users.others.len(), 1);
     ledger.leave(AppId(100));
@@ -210,7 +210,7 @@ fn a_user_who_stays_keeps_his_policy_when_the_first_one_leaves() {
 }
 
 #[test]
-fn what_is_released_goes_to_who_waits_of_the_same_user_and_then_to_others() {
+fn what_is_released_goes_to_waiting_programs_of_the_same_user_and_then_to_others() {
     let mut ledger = books(8, "dss", &[2, 1]);
     let held = |ledger: &Ledger| [100, 101, 200].map(|app| cpus(ledger, app).len());
     assert_eq!(held(&ledger), [2, 2, 4]);
