@@ -129,6 +129,31 @@ fn all_policies_are_all_whatever_is_named_beside() {
 }
 
 #[test]
+fn policies_are_compared_a_line_each() {
+    let file = workloads().join("p2-table2.toml");
+    let compare = |arguments: &[&str]| {
+        let output = simulate(&[&[file.to_str().unwrap(), "--compare"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let two = compare(&["--policy", "dss", "--policy", "rr"]);
+    let lines: Vec<&str> = two.lines().collect();
+    assert_eq!(lines.len(), 5, "{two}");
+    let columns = |line: &str| line.split_whitespace().count();
+    // Two of the heads are "wait p50" and "used %".
+    assert_eq!((columns(lines[2]), columns(lines[3])), (14, 12), "{two}");
+    assert!(lines[3].starts_with("dss ") && lines[4].starts_with("rr "), "the best first: {two}");
+    let numbers: Vec<f64> =
+        lines[3].split_whitespace().skip(2).map(|it| it.parse().unwrap()).collect();
+    assert!(numbers[0] <= numbers[1] && numbers[1] <= numbers[2], "p50, p95, p99: {two}");
+    let all = compare(&[]);
+    assert_eq!(
+        all.lines().count(),
+        3 + Registry::with_builtin_for(Needs::EVERYTHING).names().len()
+    );
+}
+
+#[test]
 fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.toml");
@@ -141,7 +166,9 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
     assert!(error.contains(&format!("bad.toml:{line}: machine.processors: 0")), "{error}");
     assert!(error.contains("from 1 to 4096"), "{error}");
 
-    fs::write(&file, good.replacen("repetitions = 3", "repetitions = 1000", 1)).unwrap();
+    let many = good.replacen("copies = 9", "repetitions = 1000, copies = 9", 1);
+    assert_ne!(many, good);
+    fs::write(&file, many).unwrap();
     for (arguments, has) in [
         (&["--policy", "just"][..], "dss-ts"),
         (&["--policy", "all", "--svg", "x"], "one policy"),

@@ -181,6 +181,7 @@ impl World {
             weight: dice.weight(),
             program: number(names[dice.below(3) as usize]).filter(|_| dice.below(4) > 0),
             label: number(names[dice.below(3) as usize]).filter(|_| dice.below(2) > 0),
+            class: number(names[dice.below(3) as usize]).filter(|_| dice.below(3) > 0),
             user: dice.small(3),
             arrival: self.now,
             ..AppView::new(AppId(self.arrivals), dice.count())

@@ -6,7 +6,7 @@
 //! D1  Allocations name each application of the snapshot once, in order of arrival.
 //! D2  No application has more than it wants.
 //! D3  Processors of their own add up to at most P. While masters share, at least one processor is
-//!     left for them.
+//!     left for them. What is [kept free](Decision::reserved) is neither theirs nor the masters'.
 //! D4  A shared allocation is exactly one processor, and only exists with `master_always`. With
 //!     `master_always` every application has at least one processor, its own or a shared one (as
 //!     long as the machine has any). D3 and D4 do not hold for an [`unbound`](Decision::unbound)
@@ -93,6 +93,10 @@ pub struct Decision {
     pub unbound: bool,
     /// Processors come in clusters of this many that lie near each other; 0 and 1: one by one.
     pub cluster: u32,
+    /// So many of the processors that are no application's own stay free: no master that shares is
+    /// there.
+    #[serde(default)]
+    pub reserved: u32,
 }
 
 impl Clone for Decision {
@@ -104,10 +108,11 @@ impl Clone for Decision {
 
     /// Uses the space of its lists again: a manager keeps a copy of each decision.
     fn clone_from(&mut self, other: &Self) {
-        let Self { allocations, work_list, rotate, next, unbound, cluster } = other;
+        let Self { allocations, work_list, rotate, next, unbound, cluster, reserved } = other;
         self.allocations.clone_from(allocations);
         self.work_list.clone_from(work_list);
         (self.rotate, self.next, self.unbound, self.cluster) = (*rotate, *next, *unbound, *cluster);
+        self.reserved = *reserved;
     }
 }
 
@@ -120,7 +125,7 @@ impl Decision {
         work_list: Vec<AppId>,
     ) -> Self {
         let rotate = snapshot.cause == Cause::Quantum && allocations.iter().any(|a| a.shared);
-        Self { allocations, work_list, rotate, next: None, unbound: false, cluster: 0 }
+        Self { allocations, work_list, rotate, ..Self::default() }
     }
 
     /// A decision in which every application that wants more stands in the work-list: those without
@@ -149,7 +154,7 @@ impl Decision {
     #[must_use]
     pub fn unallocated(&self, processors: u32) -> u32 {
         let (own, masters) = self.totals();
-        let left = u64::from(processors).saturating_sub(own);
+        let left = u64::from(processors).saturating_sub(own + u64::from(self.reserved));
         // Masters take one processor each, as long as there is one for each.
         u32::try_from(left - left.min(masters)).expect("it is at most `processors`, a u32")
     }
@@ -172,9 +177,8 @@ impl Decision {
             allocations.push(allocation);
             at.insert(view.id, i);
         }
-        let (next, unbound, cluster) = (self.next, self.unbound, self.cluster);
-        let mut after =
-            Self { allocations, work_list: Vec::new(), rotate: false, next, unbound, cluster };
+        let Self { next, unbound, cluster, reserved, .. } = *self;
+        let mut after = Self { allocations, next, unbound, cluster, reserved, ..Self::default() };
         let mut free = after.unallocated(snapshot.processors);
         for app in &self.work_list {
             // An application that left the machine also leaves the work-list.
@@ -226,6 +230,7 @@ impl Decision {
             }
         }
         let (own, masters) = self.totals();
+        let own = own + u64::from(self.reserved);
         if own + masters.min(1) > u64::from(snapshot.processors) && !self.unbound {
             return Err(BrokenRule::Sum { own, masters, processors: snapshot.processors });
         }
@@ -280,10 +285,10 @@ pub enum BrokenRule {
     },
     /// D3.
     #[error(
-        "{own} processors of their own and {masters} sharing masters do not fit on {processors} processors"
+        "{own} processors of their own, or kept free, and {masters} sharing masters do not fit on {processors} processors"
     )]
     Sum {
-        /// Sum of the allocations that are not shared.
+        /// Sum of the allocations that are not shared, and of what is kept free.
         own: u64,
         /// Masters that share.
         masters: u64,

@@ -55,6 +55,7 @@
 
 pub mod admission;
 mod batch;
+pub mod classes;
 mod cluster;
 pub mod conformance;
 mod crowd;
@@ -84,6 +85,7 @@ mod vtq;
 
 pub use admission::{Admission, Waiting};
 pub use batch::{Batch, BatchParameters};
+pub use classes::{Class, Classes};
 pub use cluster::{Cluster, ClusterParameters};
 pub use decision::{Allocation, BrokenRule, Decision, WHOLE};
 pub use dss::Dss;

@@ -48,6 +48,8 @@
 //!     forgotten.
 //! P6  No application has a processor outside its set, and each one whose number is not 0 has one
 //!     (as long as the machine has one in its set).
+//! P7  As many processors as the decision keeps free are no application's and no shared master's, as
+//!     far as one is left for masters.
 
 mod at_home;
 mod circle;
@@ -325,8 +327,11 @@ impl Placement {
             sharers.partition(|(app, _)| rooms.of(*app).is_some());
         let mut seats = seats(cpus.len(), decision, &rooms);
         let taken: usize = seats.iter().map(|seat| seat.slots.len()).sum();
-        // The circle has its part of what is shared, rounded up.
+        // The circle has its part of what is shared, rounded up. What is kept free is not shared,
+        // as long as one processor is left for masters.
         let shared = cpus.len().saturating_sub(taken);
+        let kept = (decision.reserved as usize).min(shared.saturating_sub(1));
+        let shared = shared - kept;
         let of_circle = (shared * masters.len()).div_ceil((masters.len() + pinned.len()).max(1));
         seats.extend(
             pinned
@@ -338,7 +343,8 @@ impl Placement {
 
         let came_from =
             |app: &AppId| self.homes.get(app).and_then(|home| home.slots.first()).copied();
-        let shared_before = self.circle.renew(&masters, came_from, &mut free);
+        let most = if kept == 0 { masters.len() } else { masters.len().min(of_circle.max(1)) };
+        let shared_before = self.circle.renew(&masters, most, came_from, &mut free);
         if shared_before && decision.rotate {
             self.circle.turn(!pinned.is_empty());
         }
@@ -378,7 +384,7 @@ impl Placement {
             };
             let home = self.homes.entry(app).or_default();
             let was_on = home.slots.first().copied();
-            let ids = cpus.iter().zip(room).filter(|(_, inside)| **inside).map(|(cpu, _)| cpu.id);
+            let ids = room.iter().map(|&at| cpus[at].id);
             let key = |id: &u32| (users.get(id).copied().unwrap_or(0), Some(*id) != was_on, *id);
             let id = ids.min_by_key(key).expect("a room has a processor");
             if home.slots.len() <= 1 {

@@ -70,6 +70,10 @@ pub struct AppView {
     /// number for the same word, by [`AppView::number_of`].
     #[serde(default)]
     pub label: Option<u64>,
+    /// The class that it is in, by the rules of its site, where it is in one: the number of the
+    /// class's name.
+    #[serde(default)]
+    pub class: Option<u64>,
     /// Whose it is, by the operating system's number of the user; 0 where there is one user only,
     /// as in the simulator.
     #[serde(default)]
@@ -95,13 +99,14 @@ impl AppView {
             speedup: None,
             program: None,
             label: None,
+            class: None,
             user: 0,
             arrival: 0,
         }
     }
 
-    /// The number of the program, or the label, called `name`, for [`AppView::program`] and
-    /// [`AppView::label`] (FNV-1a: the same in each process).
+    /// The number of what is called `name`, for [`AppView::program`], [`AppView::label`] and
+    /// [`AppView::class`] (FNV-1a: the same in each process).
     #[must_use]
     pub fn number_of(name: &str) -> u64 {
         name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

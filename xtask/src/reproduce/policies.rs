@@ -8,20 +8,25 @@
 //! # Verdicts
 //! The score counts how many simulated times and ratios lie within 10, 25 and 50 % of the published
 //! ones, and how often the same of the two systems wins: over all rows, whether or not the paper
-//! names a cause. Each number must reach what stands in [`HELD`]; a test of `cpumgr` holds the same.
+//! names a cause. Each number must reach what stands in [`score::HELD`]; a test of `cpumgr` holds
+//! the same.
 //! A row that differs is listed with its cause, which the file must give. Nothing is tuned per row:
 //! parameters stand in the workload files, the same for all programs of a machine; what is fitted
 //! stands in `docs/simulator.md`.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde::Deserialize;
+
+mod score;
+
+use score::Score;
 
 use crate::setup::{Workspace, must_succeed, shown};
 
@@ -359,125 +364,6 @@ fn table(answers: &[Answer<'_>]) -> String {
     text
 }
 
-/// How many of something lie within 10, 25 and 50 % of what is published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Within {
-    all: usize,
-    near: [usize; 3],
-}
-
-impl Within {
-    fn of(pairs: &[(f64, f64)]) -> Self {
-        let off = |(published, simulated): &(f64, f64)| (simulated / published - 1.0).abs();
-        let within = |most: f64| pairs.iter().filter(|pair| off(pair) <= most).count();
-        Self { all: pairs.len(), near: [0.10, 0.25, 0.50].map(within) }
-    }
-}
-
-impl fmt::Display for Within {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [ten, quarter, half] = self.near;
-        write!(f, "{ten:>3} {quarter:>3} {half:>3} of {:>3}", self.all)
-    }
-}
-
-/// How near the simulator is to the papers, over all rows.
-#[derive(Debug, PartialEq, Eq)]
-struct Score {
-    native: Within,
-    managed: Within,
-    p0_managed: Within,
-    ratios: Within,
-    winners: (usize, usize),
-    named_winners: (usize, usize),
-    /// Of policies compared with each other.
-    contrasts: Within,
-    directions: (usize, usize),
-}
-
-/// What the score must not fall below: within 10, 25 and 50 %, or winners.
-const HELD: [(&str, [usize; 3]); 5] = [
-    ("native times", [16, 24, 35]),
-    ("managed times of P0", [18, 24, 24]),
-    ("ratios", [16, 25, 39]),
-    ("winners", [41; 3]),
-    ("directions", [5; 3]),
-];
-
-impl Score {
-    fn of(answers: &[Answer<'_>]) -> Self {
-        let (rows, contrasts): (Vec<_>, Vec<_>) =
-            answers.iter().partition(|answer| answer.is_native());
-        // Two policies are compared with one native time.
-        let native: BTreeMap<_, _> = rows
-            .iter()
-            .map(|it| {
-                ((&it.row.workload, it.row.copies, &it.row.program), (it.row.native, it.native))
-            })
-            .collect();
-        let managed = |only: &dyn Fn(&Row) -> bool| {
-            let cells: Vec<(f64, f64)> = rows
-                .iter()
-                .filter(|it| only(it.row))
-                .map(|it| (it.row.managed, it.managed))
-                .collect();
-            Within::of(&cells)
-        };
-        let ratios = |list: &[&Answer<'_>]| {
-            let pairs: Vec<(f64, f64)> =
-                list.iter().map(|it| (it.published(), it.simulated())).collect();
-            Within::of(&pairs)
-        };
-        let winners = |list: &[&Answer<'_>], only: &dyn Fn(&Row) -> bool| {
-            let all = || list.iter().filter(|it| only(it.row));
-            (all().filter(|it| it.has_same_winner()).count(), all().count())
-        };
-        let same_side = |it: &&&Answer<'_>| (it.published() - 1.0) * (it.simulated() - 1.0) >= 0.0;
-        Self {
-            native: Within::of(&native.into_values().collect::<Vec<_>>()),
-            managed: managed(&|_| true),
-            p0_managed: managed(&|row| row.table.starts_with("P0")),
-            ratios: ratios(&rows),
-            winners: winners(&rows, &|_| true),
-            named_winners: winners(&rows, &|row| row.named),
-            contrasts: ratios(&contrasts),
-            directions: (contrasts.iter().filter(same_side).count(), contrasts.len()),
-        }
-    }
-
-    /// What fell.
-    fn lost(&self) -> Vec<String> {
-        let (winners, directions) = (self.winners.0, self.directions.0);
-        let found = [
-            self.native.near,
-            self.p0_managed.near,
-            self.ratios.near,
-            [winners; 3],
-            [directions; 3],
-        ];
-        HELD.iter()
-            .zip(found)
-            .filter(|((_, held), found)| held.iter().zip(found).any(|(held, found)| found < held))
-            .map(|((what, held), found)| format!("{what}: {found:?}; held are {held:?}"))
-            .collect()
-    }
-}
-
-impl fmt::Display for Score {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "score                     10  25  50 %")?;
-        writeln!(f, "native times             {}", self.native)?;
-        writeln!(f, "managed times            {}", self.managed)?;
-        writeln!(f, "managed times of P0      {}", self.p0_managed)?;
-        writeln!(f, "ratios native / managed  {}", self.ratios)?;
-        writeln!(f, "ratios of two policies   {}", self.contrasts)?;
-        writeln!(f, "winners                  {} of {}", self.winners.0, self.winners.1)?;
-        let (named, all) = self.named_winners;
-        writeln!(f, "  where the paper names a cause: {named} of {all}")?;
-        writeln!(f, "better of two policies   {} of {}", self.directions.0, self.directions.1)
-    }
-}
-
 /// What each parameter of the native model, 25 % less and more, makes of each ratio, in per cent of
 /// it.
 fn changes(answers: &[Answer<'_>]) -> String {
@@ -551,10 +437,10 @@ fn csv(answers: &[Answer<'_>]) -> String {
 mod tests {
     use super::*;
 
-    const LINE: &str =
+    pub(super) const LINE: &str =
         "P2,Table 3,p2-table3,1,workload,makespan,pdpa,none,606,132,yes,waiting, and more";
 
-    fn answer_of(row: &Row, native: f64) -> Answer<'_> {
+    pub(super) fn answer_of(row: &Row, native: f64) -> Answer<'_> {
         let changed = |factor: f64| Changed {
             parameter: "slice".to_owned(),
             factor,
@@ -595,27 +481,5 @@ mod tests {
                 && values.ends_with(",3.5000,4.5000\n"),
             "{values}"
         );
-    }
-
-    #[test]
-    fn the_score_counts_every_row_and_a_fall_is_told() {
-        let lines = [
-            LINE.to_owned(),
-            LINE.replace("606", "1.05").replace("132", "1").replace("yes", "no"),
-            LINE.replace("none,606,132", "ssw-dss,120,100"),
-        ];
-        let rows: Vec<Row> = lines.iter().map(|line| row(line).expect("it is a row")).collect();
-        // 4.59 and 4.0; 1.05 (even) and 4.0; 1.2 and 1.02.
-        let answers: Vec<Answer<'_>> =
-            rows.iter().zip([4.0, 4.0, 1.02]).map(|(row, native)| answer_of(row, native)).collect();
-        let score = Score::of(&answers);
-        assert_eq!((score.winners, score.named_winners), ((1, 2), (1, 1)));
-        assert_eq!(score.ratios, Within { all: 2, near: [0, 1, 1] });
-        assert_eq!(score.contrasts, Within { all: 1, near: [0, 1, 1] });
-        assert_eq!(score.directions, (1, 1));
-        assert!(score.to_string().contains("winners                  1 of 2"), "{score}");
-        let lost = score.lost();
-        assert!(lost.iter().any(|text| text.starts_with("winners: [1, 1, 1]; held")), "{lost:?}");
-        assert!(!answers[0].is_apart() && answers[1].is_apart());
     }
 }

@@ -73,17 +73,25 @@ switches = [{ at = "30ms", policy = "equip" }]
 processors = 6
 per_core = 2
 per_cache = 2
-per_node = 6
+per_node = 2
+smt_gain = 1.4
+remote = 2.5
+bandwidth = 0.5
 [manager]
 policy = "ssw-dss"
 quantum = "10ms"
 level = 3
 master_always = false
+work_list = true
+hold = "2ms"
+noise = 0.2
+keep_minima = true
 [native]
 slice = "3ms"
 patience = "1ms"
 switch = "10us"
 coincidence = 0.5
+adapts = "7ms"
 [parameters.pdpa]
 base = 2
 step = 1
@@ -105,6 +113,12 @@ refill = "200us"
 min = 2
 max = 5
 weight = 2.5
+memory = 0.6
+label = "night"
+[programs.a.native]
+work = 1.2
+curve = { times = [[1, 10.0], [4, 6.0]] }
+busy = "linear"
 [programs.b]
 request = 8
 pattern = "diamond"
@@ -137,9 +151,11 @@ machine = { processors = 4, per_core = 2 }
 [manager]
 policy = "batch"
 smt = "pack"
+work_list = false
 [programs.d]
 request = 4
 pattern = { file = "requests" }
+rigid = true
 iterations = 5
 phases = [{ parallel = "8ms", regions = 2 }, { serial = "1ms" }]
 curve = { speedups = [[1, 1.0], [4, 3.5]] }

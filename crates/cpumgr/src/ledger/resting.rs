@@ -48,8 +48,14 @@ impl Ledger {
     pub(super) fn rests(&self, cause: Cause, decision: &Decision) -> bool {
         let says_the_same = || {
             let (now, before) = (decision, &self.decided);
-            (&now.allocations, &now.work_list, now.unbound, now.cluster)
-                == (&before.allocations, &before.work_list, before.unbound, before.cluster)
+            (&now.allocations, &now.work_list, now.unbound, now.cluster, now.reserved)
+                == (
+                    &before.allocations,
+                    &before.work_list,
+                    before.unbound,
+                    before.cluster,
+                    before.reserved,
+                )
         };
         matches!(cause, Cause::Quantum | Cause::Timer)
             && self.hold_ends.is_none()

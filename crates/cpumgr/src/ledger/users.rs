@@ -367,6 +367,7 @@ fn whole(users: &[u32], answers: Vec<(u32, Decision)>) -> Decision {
         whole.rotate |= answer.rotate;
         whole.unbound |= answer.unbound;
         whole.cluster = whole.cluster.max(answer.cluster);
+        whole.reserved += answer.reserved;
         whole.next = whole.next.into_iter().chain(answer.next).min();
         waiting.push(answer.work_list.into_iter());
         allocations.insert(user, answer.allocations.into_iter());

@@ -24,7 +24,7 @@ pub(super) struct Circle {
 
 impl Circle {
     /// Takes the masters that share now, in order of arrival, and takes the processors for them out
-    /// of `free`: one for each master, as far as there are enough. A master that shared already
+    /// of `free`: `most`, as far as there are enough. A master that shared already
     /// keeps its place among those with its part, newcomers follow at their end.
     ///
     /// When none of them shared before, each starts where it comes from, as far as the runs allow
@@ -32,6 +32,7 @@ impl Circle {
     pub(super) fn renew(
         &mut self,
         masters: &[(AppId, u32)],
+        most: usize,
         came_from: impl Fn(&AppId) -> Option<u32>,
         free: &mut Free<'_>,
     ) -> bool {
@@ -42,12 +43,12 @@ impl Circle {
             now.is_some()
         });
         self.shared.retain(|&id| free.take_id(id));
-        while self.shared.len() > masters.len() {
+        while self.shared.len() > most {
             let surplus = self.shared.pop().expect("it is longer than something");
             free.put_back(surplus);
         }
-        if self.shared.len() < masters.len() {
-            self.shared.extend(free.take_ids(masters.len() - self.shared.len()));
+        if self.shared.len() < most {
+            self.shared.extend(free.take_ids(most - self.shared.len()));
         }
         let known: BTreeSet<AppId> = self.masters.iter().map(|(app, _)| *app).collect();
         let newcomers = masters

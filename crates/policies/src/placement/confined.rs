@@ -25,17 +25,17 @@ use super::free::Free;
 use super::{MachineCpu, Seat};
 use crate::snapshot::AppId;
 
-/// For each application that stays inside a set whether each processor, by index, is in it.
-pub(super) struct Rooms(HashMap<AppId, Vec<bool>>);
+/// For each application that stays inside a set the processors in it, by index, ascending.
+pub(super) struct Rooms(HashMap<AppId, Vec<usize>>);
 
 impl Rooms {
     /// Of those sets that bound anything: which have some of these processors, and not all of them.
+    /// `cpus` are in order of their numbers. O(sizes of the sets x log P).
     pub(super) fn new(within: &BTreeMap<AppId, BTreeSet<u32>>, cpus: &[MachineCpu]) -> Self {
-        let room = |ids: &BTreeSet<u32>| {
-            cpus.iter().map(|cpu| ids.contains(&cpu.id)).collect::<Vec<bool>>()
-        };
+        let at = |id: &u32| cpus.binary_search_by_key(id, |cpu| cpu.id).ok();
+        let room = |ids: &BTreeSet<u32>| ids.iter().filter_map(at).collect::<Vec<usize>>();
         let rooms = within.iter().map(|(app, ids)| (*app, room(ids)));
-        Self(rooms.filter(|(_, room)| room.contains(&true) && room.contains(&false)).collect())
+        Self(rooms.filter(|(_, room)| !room.is_empty() && room.len() < cpus.len()).collect())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -43,13 +43,13 @@ impl Rooms {
     }
 
     /// Its room; `None`: everywhere.
-    pub(super) fn of(&self, app: AppId) -> Option<&[bool]> {
+    pub(super) fn of(&self, app: AppId) -> Option<&[usize]> {
         self.0.get(&app).map(Vec::as_slice)
     }
 
     /// Whether the application may have this processor.
     pub(super) fn allow(&self, app: AppId, cpu: usize) -> bool {
-        self.of(app).is_none_or(|room| room[cpu])
+        self.of(app).is_none_or(|room| room.binary_search(&cpu).is_ok())
     }
 }
 
@@ -105,7 +105,7 @@ impl<'a, 'b> Matching<'a, 'b> {
         Self { seats, rooms, free, owner }
     }
 
-    fn room(&self, seat: usize) -> Option<&[bool]> {
+    fn room(&self, seat: usize) -> Option<&[usize]> {
         self.rooms.of(self.seats[seat].app)
     }
 
@@ -160,7 +160,7 @@ impl<'a, 'b> Matching<'a, 'b> {
         let mut queue = VecDeque::from([start]);
         while let Some(seat) = queue.pop_front() {
             let room = self.room(seat).expect("only seats with rooms are in the queue");
-            for cpu in (0..room.len()).filter(|&cpu| room[cpu]) {
+            for &cpu in room {
                 let Some((other, slot)) = self.owner[cpu] else {
                     if self.free.has(cpu) {
                         getter[cpu] = Some(seat);

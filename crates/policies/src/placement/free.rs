@@ -292,12 +292,12 @@ impl<'a> Free<'a> {
     }
 
     /// Takes up to `number` of those that are `inside`, as for an application that has those of
-    /// `near`. O(number x P).
+    /// `near`. O(number x `inside`).
     pub(super) fn take_inside(
         &mut self,
         near: &[usize],
         number: usize,
-        inside: &[bool],
+        inside: &[usize],
     ) -> Vec<usize> {
         let (mut in_cache, mut in_node) =
             (vec![0_usize; self.caches.len()], vec![0_usize; self.nodes.len()]);
@@ -321,7 +321,7 @@ impl<'a> Free<'a> {
                     cpu,
                 )
             };
-            let all = (0..self.cpus.len()).filter(|&cpu| inside[cpu] && self.has(cpu));
+            let all = inside.iter().copied().filter(|&cpu| self.has(cpu));
             let Some(best) = all.min_by_key(key) else {
                 break;
             };

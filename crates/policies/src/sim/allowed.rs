@@ -30,6 +30,9 @@ pub fn allowed(keys: &[&str]) -> Option<&'static str> {
             "one of \"constant\", \"diamond\", \"alternate\", { list = [2, 4] } with a number per iteration and \
              { file = \"NAME\" } with a number per line"
         }
+        ["classes", _, "min" | "max"] => "a whole number of processors",
+        ["classes", _, "weight"] => "from 0.001 to 1000",
+        ["classes", _, "priority"] => "a whole number, 0 and below, too",
         ["programs", _, "memory"] => "from 0 to 1",
         ["programs", _, "native", "work"] => "from 0.01 to 100",
         ["programs", _, "curve", ..] | ["programs", _, "native", "curve" | "busy", ..] => {

@@ -563,3 +563,18 @@ fn wobble(at: u64, noise: f64) -> f64 {
     let part = ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
     1.0 + noise * (2.0 * part - 1.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_off_by_as_much_as_the_noise_on_both_sides() {
+        let all: Vec<f64> = (0..1000).map(|at| wobble(at, 0.25)).collect();
+        assert!(all.iter().all(|it| (0.75..=1.25).contains(it)));
+        let mean = all.iter().sum::<f64>() / 1000.0;
+        assert!((mean - 1.0).abs() < 0.02, "{mean}");
+        assert!(all.iter().any(|it| *it < 0.8) && all.iter().any(|it| *it > 1.2));
+        assert_eq!(wobble(7, 0.0).to_bits(), 1.0_f64.to_bits());
+    }
+}

@@ -168,6 +168,7 @@ impl<'w> Instance<'w> {
                 self.program.execution_of.as_deref().unwrap_or(self.name),
             )),
             label: self.program.label.as_deref().map(AppView::number_of),
+            class: self.program.class.as_deref().map(AppView::number_of),
             user: 0,
             arrival: self.arrival,
         }

@@ -29,14 +29,20 @@
 //!   for a quarter of it when it has a processor under the same cache. A program that loses
 //!   processors stops for the corresponding part of its `refill` time: what their caches held has
 //!   to be loaded again.
-//! - Under an unbound decision (policy `none`) the kernel shares out the processors: [`Native`].
+//! - Under an unbound decision (policy `none`) the kernel shares out the processors: [`Native`]; the
+//!   program may be another runtime's code there ([`NativeCode`]).
 //! - At the end of an iteration that ran with one team (and of each step of a phase, if it has
 //!   several) the program reports how long its parallel part took; policies see what
 //!   [`Speedups`](crate::speedups::Speedups) makes of that. With [`ManagerSpec::base_on_one`] it has
 //!   told its time on one processor before, as programs of the daemon do.
-//! - The manager decides at each event and each quantum, in no time (also when processors are given
-//!   back: the work-list of the last decision, which hands them out in the daemon, is not used);
-//!   `examples/cost.rs` says how long that takes in truth.
+//!   Reports are off by [`ManagerSpec::noise`].
+//! - The manager decides at each event and each quantum, in no time; `examples/cost.rs` says how
+//!   long that takes in truth. What programs give back goes to the work-list of the last decision,
+//!   as in the daemon ([`ManagerSpec::work_list`]). Processors that were just given stay for
+//!   [`ManagerSpec::hold`].
+//! - Hardware threads of a core, memory of other nodes and the bandwidth of a node make programs
+//!   slower: `hardware`.
+//! - A rigid program has a team of its request, whatever it has.
 //!
 //! # Invariants
 //! X1  Same workload, same outcome, bit for bit: no clock, no randomness, no order of addresses or

@@ -61,6 +61,9 @@ pub struct Program {
     /// What policies learn of it besides its name: what it was started for.
     #[serde(default)]
     pub label: Option<String>,
+    /// The class that it is in, of those of the workload.
+    #[serde(default)]
+    pub class: Option<String>,
     /// Its team is never smaller than its request: with fewer processors, threads wait for each
     /// other's processors. Its request is also its minimum.
     #[serde(default)]
@@ -198,6 +201,7 @@ impl Program {
             weight: 1.0,
             execution_of: None,
             label: None,
+            class: None,
             rigid: false,
             memory: 0.0,
             native: None,

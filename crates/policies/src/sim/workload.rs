@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::native::Native;
 use super::program::{MOST_PROCESSORS, Program};
 use super::span::Span;
+use crate::classes::{Class, Classes};
 use crate::parameter::{self, Settings};
 use crate::placement::{Machine, MachineCpu, Smt};
 use crate::policy::Policy;
@@ -48,6 +49,9 @@ pub struct Workload {
     /// Parameters of policies, by the policy's name.
     #[serde(default)]
     pub parameters: BTreeMap<String, Settings>,
+    /// Classes of programs, by name: each has the policy inside, and its part of the machine.
+    #[serde(default)]
+    pub classes: BTreeMap<String, Class>,
     /// The programs by name.
     pub programs: BTreeMap<String, Program>,
     /// Which programs run, and when.
@@ -288,6 +292,7 @@ impl Workload {
             manager: ManagerSpec::default(),
             native: Native::default(),
             parameters: BTreeMap::new(),
+            classes: BTreeMap::new(),
             programs,
             jobs,
             switches: Vec::new(),
@@ -336,7 +341,17 @@ impl Workload {
             })?;
         }
         self.native.check().map_err(|(at, message)| Fault::at(at, message).within("native"))?;
+        for (name, class) in &self.classes {
+            class.check().map_err(|message| Fault::at(&format!("classes.{name}"), message))?;
+        }
         for (name, program) in &self.programs {
+            if let Some(class) = program.class.as_ref().filter(|it| !self.classes.contains_key(*it))
+            {
+                let known: Vec<&str> = self.classes.keys().map(String::as_str).collect();
+                let message =
+                    format!("no class is called {class:?}; there are: {}", known.join(", "));
+                return Err(Fault::at(&format!("programs.{name}.class"), message));
+            }
             program.check().map_err(|fault| fault.within(&format!("programs.{name}")))?;
         }
         self.check_jobs()
@@ -388,6 +403,11 @@ impl Workload {
     /// There is none, or a parameter cannot be set so.
     pub(super) fn policy(&self, registry: &Registry, name: &str) -> Result<Box<dyn Policy>, Fault> {
         let mut policy = registry.create(name).map_err(|error| Fault::at("policy", error))?;
+        if !self.classes.is_empty() {
+            let (registry, name) = (registry.clone(), name.to_owned());
+            let make = move || registry.create(&name).expect("it was created a moment ago");
+            policy = Box::new(Classes::new(&self.classes, make));
+        }
         let mut settings = self.parameters.get(name).cloned().unwrap_or_default();
         if let (Some(level), true) = (self.manager.level, has_level(&*policy)) {
             settings.entry("level".to_owned()).or_insert(parameter::Value::Whole(level.into()));

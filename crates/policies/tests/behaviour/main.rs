@@ -1,7 +1,9 @@
 //! What the policies and the placement do, seen from outside the crate.
 
+mod classes;
 mod confined;
 mod conformance;
+mod costs;
 mod invariants;
 mod marginal;
 mod parameters;

@@ -11,21 +11,21 @@ use proptest::prelude::*;
 
 use crate::support::all;
 
-const MS: Nanos = 1_000_000;
+pub(crate) const MS: Nanos = 1_000_000;
 
-fn workload(processors: u32, programs: &[(&str, Program)], jobs: Vec<Job>) -> Workload {
+pub(crate) fn workload(processors: u32, programs: &[(&str, Program)], jobs: Vec<Job>) -> Workload {
     let programs =
         programs.iter().map(|(name, program)| ((*name).to_owned(), program.clone())).collect();
     Workload::new(MachineSpec::flat(processors), programs, jobs)
 }
 
-fn run(workload: &Workload, policy: &str) -> Outcome {
+pub(crate) fn run(workload: &Workload, policy: &str) -> Outcome {
     simulate(workload, &all(), &Options { timeline: true, ..Options::policy(policy) })
         .expect("it can be simulated")
 }
 
 /// When each execution ended, in ms, in order of program and copy.
-fn ends(outcome: &Outcome) -> Vec<Nanos> {
+pub(crate) fn ends(outcome: &Outcome) -> Vec<Nanos> {
     let mut list: Vec<_> = outcome
         .executions
         .iter()
@@ -35,12 +35,12 @@ fn ends(outcome: &Outcome) -> Vec<Nanos> {
     list.into_iter().map(|(.., ended)| ended).collect()
 }
 
-fn later(job: Job, ms: u64) -> Job {
+pub(crate) fn later(job: Job, ms: u64) -> Job {
     Job { arrival: Span::from_ms(ms), ..job }
 }
 
 /// A program of `ms` ms of work in `regions` regions.
-fn program(request: u32, ms: u64, regions: u32) -> Program {
+pub(crate) fn program(request: u32, ms: u64, regions: u32) -> Program {
     Program {
         phases: vec![Phase::parallel(Span::from_ms(ms), regions)],
         ..Program::new(request, Span(1000))

@@ -1,0 +1,176 @@
+//! Classes: their parts of the machine, what they keep free, and their order.
+
+use std::collections::BTreeMap;
+
+use policies::sim::{Job, MachineSpec, Options, Program, Span, Workload, simulate};
+use policies::{
+    AppId, AppView, Cause, Class, Classes, Decision, DssTs, Placement, Policy, conformance,
+};
+
+use crate::support::{all, create, machine, snapshot};
+
+fn classes(list: &[(&str, Class)]) -> Classes {
+    let by_name: BTreeMap<String, Class> =
+        list.iter().map(|(name, class)| ((*name).to_owned(), class.clone())).collect();
+    Classes::new(&by_name, || Box::new(DssTs::new()))
+}
+
+/// Programs with these classes ("" is none) and requests.
+fn apps(list: &[(&str, u32)]) -> Vec<AppView> {
+    let app = |(id, (class, request)): (u64, &(&str, u32))| AppView {
+        class: Some(AppView::number_of(class)).filter(|_| !class.is_empty()),
+        ..AppView::new(AppId(id), *request)
+    };
+    (1..).zip(list).map(app).collect()
+}
+
+fn decide(policy: &mut Classes, apps: &[AppView], processors: u32) -> Decision {
+    let snapshot = snapshot(apps, processors, Cause::Arrival, true);
+    let decision = policy.decide(&snapshot);
+    assert_eq!(decision.check(&snapshot), Ok(()));
+    decision
+}
+
+fn numbers(decision: &Decision) -> Vec<u32> {
+    decision.allocations.iter().map(|it| it.processors).collect()
+}
+
+#[test]
+fn minimum_maximum_weight_and_priority_bound_what_a_class_has() {
+    let usual = Class::default();
+    let two = |first: Class, second: Class| {
+        let mut policy = classes(&[("a", first), ("b", second)]);
+        numbers(&decide(&mut policy, &apps(&[("a", 16), ("b", 16)]), 16))
+    };
+    assert_eq!(two(usual.clone(), usual.clone()), [8, 8]);
+    assert_eq!(two(Class { weight: 3.0, ..usual.clone() }, usual.clone()), [12, 4]);
+    assert_eq!(two(Class { max: 5, ..usual.clone() }, usual.clone()), [5, 11]);
+    assert_eq!(two(Class { min: 11, ..usual.clone() }, usual.clone()), [11, 5]);
+    // A higher priority leaves the other its minimum, and its master.
+    assert_eq!(two(Class { priority: 1, ..usual.clone() }, usual.clone()), [15, 1]);
+    let kept = Class { min: 6, ..usual.clone() };
+    assert_eq!(two(Class { priority: 1, ..usual.clone() }, kept), [10, 6]);
+    assert_eq!(two(Class { priority: 1, max: 4, ..usual.clone() }, usual), [4, 12]);
+}
+
+#[test]
+fn programs_of_no_class_are_a_class_of_their_own() {
+    let mut policy = classes(&[("a", Class { weight: 3.0, ..Class::default() })]);
+    let decision = decide(&mut policy, &apps(&[("", 16), ("a", 16), ("unheard-of", 16)]), 16);
+    assert_eq!(numbers(&decision), [2, 12, 2]);
+}
+
+#[test]
+fn a_minimum_is_lent_out_and_a_reserve_is_not() {
+    let minimum = Class { min: 4, ..Class::default() };
+    let reserve = Class { reserve: true, ..minimum.clone() };
+    let programs = apps(&[("", 16), ("quick", 1)]);
+    for (class, others, free) in [(minimum, 15, 0), (reserve, 12, 3)] {
+        let mut policy = classes(&[("quick", class)]);
+        let decision = decide(&mut policy, &programs, 16);
+        assert_eq!((numbers(&decision)[0], decision.unallocated(16)), (others, 0));
+        assert_eq!(decision.reserved, free);
+        // What is released does not go beyond it either.
+        let mut fewer = programs.clone();
+        fewer[0].request = 8;
+        let snapshot = snapshot(&fewer, 16, Cause::Release, true);
+        let after = policy.release(&snapshot, &decision);
+        assert_eq!((after.check(&snapshot), after.reserved), (Ok(()), free));
+    }
+}
+
+#[test]
+fn no_master_that_shares_is_on_a_reserve() {
+    let reserve = Class { min: 2, reserve: true, ..Class::default() };
+    let mut policy = classes(&[("quick", reserve)]);
+    let machine = machine(1, 1, 8, 1);
+    let mut placement = Placement::new();
+    let hogs = apps(&[("", 4); 20]);
+    let mut used = std::collections::BTreeSet::new();
+    for cause in [Cause::Arrival, Cause::Quantum, Cause::Quantum] {
+        let decision = policy.decide(&snapshot(&hogs, 8, cause, true));
+        let placed = placement.place(&machine, &decision);
+        used.extend(placed.into_iter().flat_map(|(_, cpus)| cpus));
+    }
+    assert_eq!(used.len(), 6, "{used:?}");
+    // The first quick program has a processor of its own at once, and one stays free.
+    let mut more = hogs;
+    more.push(AppView { id: AppId(99), ..apps(&[("quick", 1)])[0] });
+    let decision = policy.decide(&snapshot(&more, 8, Cause::Arrival, true));
+    let placed = placement.place(&machine, &decision);
+    let (quick, hogs) = placed.split_last().expect("there are programs");
+    let shared: std::collections::BTreeSet<u32> =
+        hogs.iter().flat_map(|(_, cpus)| cpus.iter().copied()).collect();
+    assert!(quick.1.len() == 1 && !shared.contains(&quick.1[0]), "{quick:?} {shared:?}");
+    assert_eq!(shared.len(), 6);
+    assert_eq!(decision.reserved, 1);
+}
+
+#[test]
+fn weights_of_classes_hold_among_masters_that_share() {
+    let heavy = Class { weight: 3.0, ..Class::default() };
+    let mut policy = classes(&[("heavy", heavy), ("light", Class::default())]);
+    let mut list = vec![("heavy", 4); 20];
+    list.extend(vec![("light", 4); 40]);
+    let programs = apps(&list);
+    let decision = decide(&mut policy, &programs, 8);
+    let parts = |range: std::ops::Range<usize>| {
+        decision.allocations[range].iter().map(|it| u64::from(it.part)).sum::<u64>() as f64
+    };
+    let ratio = parts(0..20) / parts(20..60);
+    assert!((ratio - 3.0).abs() < 0.01, "{ratio}");
+    // More classes than processors: one processor, and the same proportion.
+    let decision = decide(&mut policy, &programs, 1);
+    let parts = |range: std::ops::Range<usize>| {
+        decision.allocations[range].iter().map(|it| u64::from(it.part)).sum::<u64>() as f64
+    };
+    let ratio = parts(0..20) / parts(20..60);
+    assert!((ratio - 3.0).abs() < 0.05, "{ratio}");
+}
+
+#[test]
+fn every_policy_conforms_inside_classes() {
+    for name in all().names() {
+        let by_name: BTreeMap<String, Class> = [
+            ("editor", Class { min: 3, reserve: true, priority: 2, ..Class::default() }),
+            ("solver", Class { max: 9, weight: 4.0, ..Class::default() }),
+            ("render", Class { min: 2, priority: -1, ..Class::default() }),
+        ]
+        .map(|(name, class)| (name.to_owned(), class))
+        .into();
+        let made = || -> Box<dyn Policy> {
+            let name = name.to_owned();
+            Box::new(Classes::new(&by_name, move || create(&name)))
+        };
+        conformance::check(made).unwrap_or_else(|violation| panic!("{name}: {violation}"));
+    }
+}
+
+#[test]
+fn a_quick_program_answers_at_once_among_many_in_the_simulator() {
+    let quick = Program { class: Some("quick".to_owned()), ..Program::new(1, Span::from_ms(50)) };
+    let hog = Program::new(4, Span::from_ms(4_000));
+    let programs = [("quick", quick), ("hog", hog)].map(|(name, it)| (name.to_owned(), it)).into();
+    let late = Job { arrival: Span::from_ms(500), ..Job::new("quick", 1, 1) };
+    let mut work =
+        Workload::new(MachineSpec::flat(4), programs, vec![Job::new("hog", 12, 1), late]);
+    work.classes.insert("quick".to_owned(), Class::default());
+    let answer = |work: &Workload| {
+        let outcome = simulate(work, &all(), &Options::policy("dss-ts")).expect("it ends");
+        let mut quick = outcome.executions.iter().filter(|it| it.program == "quick");
+        quick.next().expect("it ran").response() / 1_000_000
+    };
+    assert_eq!(answer(&work), 50, "a class has a processor for its masters");
+    let unclassed = Workload {
+        programs: work
+            .programs
+            .iter()
+            .map(|(name, it)| (name.clone(), Program { class: None, ..it.clone() }))
+            .collect(),
+        ..work.clone()
+    };
+    assert!(answer(&unclassed) > 100);
+    work.programs.get_mut("quick").expect("it is there").class = Some("swift".to_owned());
+    let fault = work.check(&all()).expect_err("there is no such class").to_string();
+    assert_eq!(fault, "programs.quick.class: no class is called \"swift\"; there are: quick");
+}
