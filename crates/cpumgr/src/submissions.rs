@@ -202,7 +202,9 @@ impl Submissions {
         let beyond = self.known.values().filter(|it| over(it)).count().saturating_sub(KEPT);
         let old: Vec<u64> =
             self.known.iter().filter(|(_, it)| over(it)).map(|(id, _)| *id).take(beyond).collect();
-        old.iter().for_each(|id| drop(self.known.remove(id)));
+        for id in &old {
+            self.known.remove(id);
+        }
     }
 
     /// The process that had a number, as far as it is still known to wait or run.

@@ -1,5 +1,5 @@
-//! How near the simulator is to what the papers print: the score of `cargo xtask reproduce policies`
-//! does not fall.
+//! How near the simulator is to what the papers print: the score of `cargo xtask reproduce
+//! policies` does not fall.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -57,7 +57,7 @@ fn a_parent_ends_with_its_programs_code_and_one_after_it_starts_only_if_that_was
         let after = format!("ok:{id}");
         let second = submit(&manager, &["--after", &after], "echo begun").spawn().unwrap();
         let place = eventually("it waits", || queue(&manager).pop());
-        assert_eq!(place.after, [after.clone()]);
+        assert_eq!(place.after, std::slice::from_ref(&after));
         // One that waits for nothing passes it by.
         assert!(done(submit(&manager, &[], "true")).status.success());
         assert_eq!(wait(first).status.code(), Some(i32::from(code)));

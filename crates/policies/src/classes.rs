@@ -209,25 +209,18 @@ fn divide(snapshot: &Snapshot<'_>, members: &[Members<'_>]) -> Option<Vec<u32>> 
 }
 
 /// The answer for a class, with what its sharing masters are due of all that is shared.
-fn due(decision: &Decision, processors: u32) -> Vec<Allocation> {
-    let own: u64 = decision
-        .allocations
-        .iter()
-        .filter(|it| !it.shared)
-        .map(|it| u64::from(it.processors))
-        .sum();
+fn within(answer: &Decision, processors: u32) -> Decision {
+    let own: u64 =
+        answer.allocations.iter().filter(|it| !it.shared).map(|it| u64::from(it.processors)).sum();
     let left = u64::from(processors).saturating_sub(own).max(1);
-    let shared = || decision.allocations.iter().filter(|it| it.shared);
+    let shared = || answer.allocations.iter().filter(|it| it.shared);
     let sum: u64 = shared().map(|it| u64::from(it.part.max(1))).sum();
     let part = |it: &Allocation| {
         let part = left * u64::from(WHOLE) * u64::from(it.part.max(1)) / sum.max(1);
         u32::try_from(part.min(u64::from(WHOLE))).expect("it is at most `WHOLE`").max(1)
     };
-    decision
-        .allocations
-        .iter()
-        .map(|it| if it.shared { Allocation { part: part(it), ..*it } } else { *it })
-        .collect()
+    let due = |it: &Allocation| if it.shared { Allocation { part: part(it), ..*it } } else { *it };
+    Decision { allocations: answer.allocations.iter().map(due).collect(), ..answer.clone() }
 }
 
 impl Policy for Classes {
@@ -272,12 +265,7 @@ impl Policy for Classes {
         for (number, apps, processors) in shares {
             let inner = Snapshot { apps: &apps, processors, ..*snapshot };
             let answer = self.policy(number).decide(&inner);
-            answers.push((
-                due(&answer, processors),
-                answer.work_list.clone(),
-                answer.next,
-                answer.cluster,
-            ));
+            answers.push(within(&answer, processors));
             self.parts.insert(number, (processors, answer));
         }
         let mut decision = whole(snapshot, answers);
@@ -300,12 +288,7 @@ impl Policy for Classes {
             let Some((processors, before)) = self.parts.remove(&number) else { continue };
             let inner = Snapshot { apps: &apps, processors, ..*snapshot };
             let answer = self.policy(number).release(&inner, &before);
-            answers.push((
-                due(&answer, processors),
-                answer.work_list.clone(),
-                answer.next,
-                answer.cluster,
-            ));
+            answers.push(within(&answer, processors));
             self.parts.insert(number, (processors, answer));
         }
         let mut after = whole(snapshot, answers);
@@ -337,17 +320,14 @@ fn by_class_weight(snapshot: &Snapshot<'_>, members: &[Members<'_>]) -> Vec<Allo
 }
 
 /// One decision of those of the classes, which come in the order in which they are served.
-fn whole(
-    snapshot: &Snapshot<'_>,
-    answers: Vec<(Vec<Allocation>, Vec<AppId>, Option<u64>, u32)>,
-) -> Decision {
+fn whole(snapshot: &Snapshot<'_>, answers: Vec<Decision>) -> Decision {
     let mut by_app: BTreeMap<AppId, Allocation> = BTreeMap::new();
     let (mut work_list, mut next, mut cluster) = (Vec::new(), None::<u64>, 0);
-    for (allocations, waiting, then, size) in answers {
-        by_app.extend(allocations.into_iter().map(|it| (it.app, it)));
-        work_list.extend(waiting);
-        next = [next, then].into_iter().flatten().min();
-        cluster = cluster.max(size);
+    for answer in answers {
+        by_app.extend(answer.allocations.into_iter().map(|it| (it.app, it)));
+        work_list.extend(answer.work_list);
+        next = [next, answer.next].into_iter().flatten().min();
+        cluster = cluster.max(answer.cluster);
     }
     let allocations = snapshot
         .apps

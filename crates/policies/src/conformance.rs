@@ -15,8 +15,8 @@
 //! - C4 A release obeys D1 to D5, gives to applications of the work-list only, and takes from none
 //!   what it still wants.
 //! - C5 No more programs are admitted than wait.
-//! - C6 Each parameter takes its lowest, default and highest value and then has it; a parameter that
-//!   is not there is refused.
+//! - C6 Each parameter takes its lowest, default and highest value and then has it; a parameter
+//!   that is not there is refused.
 //! - C7 A policy that says that it is timeless decides the same at the end of a quantum in which
 //!   nothing changed.
 //! - C8 It does not panic.
@@ -243,7 +243,7 @@ fn try_one(
         parameters_obey(&mut *make())?;
     }
     let processors = [0, 1, 2, 4, 8, 16, 39][(run % 7) as usize];
-    let masters = run % 3 != 0;
+    let masters = !run.is_multiple_of(3);
     let mut world = World { apps: Vec::new(), processors, masters, arrivals: 0, now: 0 };
     while *event < EVENTS {
         *event += 1;

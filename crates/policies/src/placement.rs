@@ -48,8 +48,8 @@
 //!     forgotten.
 //! P6  No application has a processor outside its set, and each one whose number is not 0 has one
 //!     (as long as the machine has one in its set).
-//! P7  As many processors as the decision keeps free are no application's and no shared master's, as
-//!     far as one is left for masters.
+//! P7  As many processors as the decision keeps free are no application's and no shared master's,
+//!     as far as one is left for masters.
 
 mod at_home;
 mod circle;

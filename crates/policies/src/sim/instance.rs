@@ -322,8 +322,8 @@ impl<'w> Instance<'w> {
         }
     }
 
-    /// What it does next under the kernel, alone: for how long its threads are runnable, and for how
-    /// long they are not.
+    /// What it does next under the kernel, alone: for how long its threads are runnable, and for
+    /// how long they are not.
     fn alone(&self, busy: u32) -> (f64, f64) {
         let amount = self.next_amount();
         let threads = if self.now_in().is_parallel() { self.team.max(1) } else { 1 };

@@ -29,8 +29,8 @@
 //!   for a quarter of it when it has a processor under the same cache. A program that loses
 //!   processors stops for the corresponding part of its `refill` time: what their caches held has
 //!   to be loaded again.
-//! - Under an unbound decision (policy `none`) the kernel shares out the processors: [`Native`]; the
-//!   program may be another runtime's code there ([`NativeCode`]).
+//! - Under an unbound decision (policy `none`) the kernel shares out the processors: [`Native`];
+//!   the program may be another runtime's code there ([`NativeCode`]).
 //! - At the end of an iteration that ran with one team (and of each step of a phase, if it has
 //!   several) the program reports how long its parallel part took; policies see what
 //!   [`Speedups`](crate::speedups::Speedups) makes of that. With [`ManagerSpec::base_on_one`] it has

@@ -17,8 +17,8 @@
 //! A serial phase runs at 1 / k; the slaves of a spinning team are runnable in it, until their
 //! patience ends.
 //!
-//! A program that leaves processors idle meanwhile ([`NativeCode::busy`]) meets the others' threads as
-//! often as these are there, and they meet its own so.
+//! A program that leaves processors idle meanwhile ([`NativeCode::busy`]) meets the others' threads
+//! as often as these are there, and they meet its own so.
 //!
 //! # Parameters
 //! Four, fixed once for a system and not per program: `slice`, `patience`, `switch` and

@@ -189,8 +189,8 @@ pub struct ManagerSpec {
     /// How far the times that programs report may be off, as a part of them: each is by a number
     /// between these ends, made by a fixed rule.
     pub noise: f64,
-    /// Whether a program waits in the queue until its minimum fits beside those of the programs that
-    /// run.
+    /// Whether a program waits in the queue until its minimum fits beside those of the programs
+    /// that run.
     pub keep_minima: bool,
 }
 

@@ -19,8 +19,8 @@ impl Engine<'_> {
         self.settle();
     }
 
-    /// Programs get what was decided, but for processors that others keep because they are too young
-    /// to be taken. Those follow when their hold is over.
+    /// Programs get what was decided, but for processors that others keep because they are too
+    /// young to be taken. Those follow when their hold is over.
     pub(super) fn settle(&mut self) {
         let placed = self.kept_from(self.targets.clone());
         let holds = self.workload.manager.hold.0 > 0;
