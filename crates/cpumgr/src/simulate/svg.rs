@@ -216,7 +216,7 @@ fn tick(length: f64) -> (f64, usize) {
     let step = [1.0, 2.0, 5.0, 10.0].map(|it| it * power).into_iter().find(|it| *it >= least);
     let step = step.unwrap_or(10.0 * power);
     // At most nine decimals: no time is shorter than a ns.
-    let decimals = (-step.log10() + 1e-9).ceil().clamp(0.0, 9.0) as usize;
+    let decimals = (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
     (step, decimals)
 }
 

@@ -49,9 +49,16 @@ fn an_undisturbed_team_stays_hot_until_there_are_more_threads_than_processors() 
             return;
         }
     }
-    // Another master's workers are threads of their own, and stay.
+    // A master that has no region would lend its workers. During one, another master's are threads
+    // of their own, and stay.
     let other = move || patience(&Team::exact(processors).expect("threads"));
-    let there = std::thread::spawn(other).join().expect("it has threads");
+    let there: Vec<u64> = pair
+        .map(|member| match member.id() {
+            0 => std::thread::spawn(other).join().expect("it has threads"),
+            _ => Vec::new(),
+        })
+        .concat();
+    assert_eq!(there.len(), processors);
     assert!(there.iter().all(|limit| *limit <= LONG), "{there:?}");
     assert!(patience(&pair).iter().all(|limit| *limit <= LONG), "{:?}", patience(&pair));
 }
