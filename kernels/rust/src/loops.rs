@@ -77,6 +77,17 @@ impl Nanothreads {
         Ok(Self { limit: limit.map_err(|error| error.to_string())? })
     }
 
+    /// Loops of as many threads as there are processors, or, where no manager runs, as the machine
+    /// turns out to run.
+    ///
+    /// # Errors
+    /// When a loop ran already.
+    pub fn self_allocating() -> Result<Self, String> {
+        let builder = nanothreads::builder().self_allocating(true);
+        builder.install().map_err(|error| error.to_string())?;
+        Ok(Self { limit: None })
+    }
+
     /// Runs a loop with as many threads as were asked for.
     fn within<R>(&self, run: impl FnOnce() -> R) -> R {
         match &self.limit {

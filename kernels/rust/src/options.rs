@@ -38,6 +38,8 @@ pub enum Runtime {
     /// This project's library; threads: `OMP_NUM_THREADS`, else as many as the program has.
     #[default]
     Nanothreads,
+    /// The same, and without a manager the program finds out how many threads it can run (asat).
+    SelfAllocating,
     /// rayon; threads: `RAYON_NUM_THREADS`, else one for each processor.
     Rayon,
 }

@@ -29,6 +29,9 @@ pub fn execute<K: Kernel>(options: &Options) -> ExitCode {
             .map_err(|error| (2, error))
             .and_then(|threads| Nanothreads::new(threads).map_err(|error| (1, error)))
             .map(|loops| K::run(&loops, options)),
+        Runtime::SelfAllocating => Nanothreads::self_allocating()
+            .map_err(|error| (1, error))
+            .map(|loops| K::run(&loops, options)),
         // The whole program in the pool: a loop from outside would have to be handed in.
         Runtime::Rayon => rayon::ThreadPoolBuilder::new()
             .build()
