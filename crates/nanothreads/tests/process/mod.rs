@@ -5,8 +5,9 @@
 //! 1. `own_process!()` is the first line of a test. In the process that cargo began the test's body
 //!    does not run: the tests of its module (the outermost one) that this run has selected run
 //!    together in one process, which is this program again, by their exact names, with the module's
-//!    name in [`VARIABLE`]. `own_process!(n)` is the same for one test, which has a process to
-//!    itself, and `n` processors there.
+//!    name in [`VARIABLE`]. `own_process!(alone)` is the same for one test, which has a process to
+//!    itself: other tests' masters would borrow its workers between its regions. `own_process!(n)`
+//!    gives it `n` processors there, too.
 //! 2. There the body runs.
 //! 3. The first test that comes to it starts the process, and shows its output; all of them have
 //!    the verdicts that they had in it.
@@ -45,12 +46,29 @@ const LONGER: &str = "NANOS_STRESS_SECONDS";
 
 /// The first line of a test that needs settings of its own; see the module head.
 macro_rules! own_process {
-    ($($processors:expr)?) => {
-        let (test, processors) = ($crate::process::name_of(&|| ()), None $(.or(Some($processors)))?);
-        if !$crate::process::is_here(test, processors) {
+    () => {
+        own_process!(@ $crate::process::Owner::Module)
+    };
+    (alone) => {
+        own_process!(@ $crate::process::Owner::Test { processors: None })
+    };
+    (@ $owner:expr) => {
+        if !$crate::process::is_here($crate::process::name_of(&|| ()), $owner) {
             return;
         }
     };
+    ($processors:expr) => {
+        own_process!(@ $crate::process::Owner::Test { processors: Some($processors) })
+    };
+}
+
+/// Whose a process is.
+#[derive(Clone, Copy)]
+pub(crate) enum Owner {
+    /// All tests of a module.
+    Module,
+    /// One test, on so many processors, if it says how many.
+    Test { processors: Option<usize> },
 }
 
 /// The name by which the harness knows the test in which `closure` was made.
@@ -62,10 +80,10 @@ pub(crate) fn name_of<F: Fn()>(_: &F) -> &'static str {
 
 /// True in the process in which the body of `test` is to run. Elsewhere it has run when this
 /// returns, and ended well.
-pub(crate) fn is_here(test: &'static str, processors: Option<usize>) -> bool {
-    let owner = match processors {
-        None => test.split("::").next().unwrap_or(test),
-        Some(_) => test,
+pub(crate) fn is_here(test: &'static str, owner: Owner) -> bool {
+    let (owner, processors) = match owner {
+        Owner::Module => (test.split("::").next().unwrap_or(test), None),
+        Owner::Test { processors } => (test, processors),
     };
     if let Ok(own) = std::env::var(VARIABLE) {
         assert_eq!(own, owner, "{VARIABLE}: this process is another module's");

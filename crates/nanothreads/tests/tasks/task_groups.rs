@@ -42,7 +42,7 @@ fn assert_room(s: &Scope<'_>, least: usize, most: usize) {
 
 #[test]
 fn tasks_of_a_group_and_theirs_have_its_stacks_and_those_outside_have_not() {
-    own_process!();
+    own_process!(alone);
     assert!(builder().threads(3).install().is_ok());
     const USUAL: (usize, usize) = (1 << 19, 1 << 21);
     scope(|s| {
@@ -62,7 +62,7 @@ fn tasks_of_a_group_and_theirs_have_its_stacks_and_those_outside_have_not() {
 
 #[test]
 fn the_priority_of_a_group_is_that_of_its_tasks() {
-    own_process!();
+    own_process!(alone);
     let order = Mutex::new(Vec::new());
     nanothreads::Team::exact(1).expect("the caller").install(|| {
         scope(|s| {

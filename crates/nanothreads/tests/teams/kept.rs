@@ -24,7 +24,7 @@ fn exact(size: usize) -> Team {
 
 #[test]
 fn an_exact_team_keeps_its_size_and_threads_whatever_there_is() {
-    own_process!();
+    own_process!(alone);
     three();
     for size in [1, 2, 5, 16] {
         let team = exact(size);
@@ -154,7 +154,7 @@ fn the_master_is_member_0_and_blocks_cover_the_range() {
 
 #[test]
 fn a_panic_frees_members_that_wait_for_the_guilty_one_and_loses_no_member() {
-    own_process!();
+    own_process!(alone);
     three();
     type Wait = fn(&TeamMember<'_>);
     let waits: [Wait; 3] = [
@@ -233,7 +233,7 @@ fn a_section_whose_panic_its_member_catches_does_not_keep_the_turn() {
 
 #[test]
 fn a_single_that_panics_fails_for_all_that_wait_for_its_result() {
-    own_process!();
+    own_process!(alone);
     three();
     for size in [2, 4] {
         let team = exact(size);
@@ -298,7 +298,7 @@ fn a_result_that_cannot_be_cloned_for_a_member_fails_for_that_one() {
 
 #[test]
 fn what_is_forked_in_an_installed_team_has_its_threads() {
-    own_process!();
+    own_process!(alone);
     three();
     for size in [1, 2, 6] {
         let team = exact(size);
@@ -385,7 +385,7 @@ fn an_ordered_section_inside_one_of_the_same_member_is_refused() {
 
 #[test]
 fn a_panic_in_an_installed_team_leaves_everything_as_it_was() {
-    own_process!();
+    own_process!(alone);
     three();
     let team = exact(4);
     let before = team.map(|_| thread::current().id());
