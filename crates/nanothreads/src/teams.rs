@@ -36,7 +36,7 @@ use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
 use crate::per_member::Carried;
 use crate::region;
-use departures::{Departures, Missing};
+use departures::{Departures, Missing, Region};
 use engine::barrier::Barrier;
 use engine::config::Supply;
 use engine::forked::UntilJoin;
@@ -47,6 +47,7 @@ use engine::singles::Singles;
 use engine::team::{self, Concurrency};
 use engine::work::Member;
 use platform::lock::{Mutex, Once};
+use platform::sync::CachePadded;
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -236,12 +237,12 @@ impl Team {
 
     fn run_as<F: Fn(&TeamMember<'_>) + Sync>(team: &team::Team, body: F) {
         let held = UntilJoin::new(spares::take(team.size()));
-        let shared: &Meeting = &held;
+        let (shared, number): (&Meeting, u64) = (&held, *held.region);
         // The body moves along: what the workers need is in one place.
         region::run_team_in(Concurrency::Promised, team, move |member| {
             let wake = || shared.wake_all();
             let guard = shared.stop.raise_on_unwind(wake);
-            unless_abandoned(|| shared.attend(member, &body));
+            unless_abandoned(|| shared.attend(member, number, &body));
             guard.disarm();
         });
         if let Some(mut meeting) = held.after_join() {
@@ -303,6 +304,9 @@ struct Meeting {
     is_single_missed: AtomicBool,
     turns: Once<Turns>,
     departures: Departures,
+    /// The number of the next region, from 1. The master's alone, on a line of its own: the others
+    /// have those above in their caches.
+    region: CachePadded<u64>,
     /// A member is on its way out with a report of one that departed.
     is_reported: AtomicBool,
 }
@@ -324,16 +328,18 @@ impl Meeting {
             is_single_missed: AtomicBool::new(false),
             turns: Once::new(),
             departures: Departures::new(size),
+            region: CachePadded::new(1),
             is_reported: AtomicBool::new(false),
         }
     }
 
     /// Runs `body` as `member`. The panic of a single that was run elsewhere ends here: it is for a
     /// body that catches it, and the caller gets the one of the single itself.
-    fn attend(&self, member: Member, body: &impl Fn(&TeamMember<'_>)) {
+    fn attend(&self, member: Member, region: u64, body: &impl Fn(&TeamMember<'_>)) {
         let own = TeamMember {
             member,
             meeting: self,
+            region: self.departures.of_region(region),
             singles: Cell::new(0),
             barriers: Cell::new(0),
             turns: Cell::new(0),
@@ -360,7 +366,7 @@ impl Meeting {
     /// # Panics
     /// When a member ended because a single had panicked on another one, which caught that.
     fn reset(&mut self) {
-        self.departures.next_region();
+        *self.region += 1;
         if *self.is_single_missed.get_mut() {
             panic_any(SINGLE_PANICKED);
         }
@@ -406,6 +412,7 @@ impl Meeting {
 pub struct TeamMember<'a> {
     member: Member,
     meeting: &'a Meeting,
+    region: Region<'a>,
     /// Singles, barriers and turns that this member has come to.
     singles: Cell<u32>,
     barriers: Cell<u64>,
@@ -476,10 +483,10 @@ impl TeamMember<'_> {
     #[track_caller]
     fn meets(&self, event: &str) -> bool {
         self.hand_on_turn();
-        let Meeting { barrier, stop, departures, .. } = self.meeting;
+        let Meeting { barrier, stop, .. } = self.meeting;
         let number = self.barriers.get() + 1;
         self.barriers.set(number);
-        let missing = || departures.before_barrier(number);
+        let missing = || self.region.before_barrier(number);
         let meets = barrier.wait_unless(self.id(), || stop.is_raised() || missing().is_some());
         if !meets
             && !stop.is_raised()
@@ -495,7 +502,7 @@ impl TeamMember<'_> {
     fn depart(&self) {
         if self.size() > 1 {
             let turns = self.turns.get() as u64;
-            self.meeting.departures.note(self.id(), self.barriers.get(), turns);
+            self.region.note(self.id(), self.barriers.get(), turns);
             self.meeting.wake_all();
         }
     }
@@ -603,7 +610,7 @@ impl TeamMember<'_> {
         let own = round * self.size() + self.id();
         let (turns, stop) = (self.meeting.turns(), &self.meeting.stop);
         let local = local();
-        let missing = || self.meeting.departures.before_section(own as u64);
+        let missing = || self.region.before_section(own as u64);
         let look = || (turns.is_turn(own) || stop.is_raised() || missing().is_some()).into();
         patience::wait(turns.point(own), local, local.membership().crowd, || {}, look);
         if !turns.is_turn(own) {

@@ -23,6 +23,9 @@ use std::panic::Location;
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+/// An exchange is for one region.
+const REGION: u64 = 1;
+
 /// A slice that members share.
 struct Shared<'a, T> {
     begin: *mut T,
@@ -125,7 +128,7 @@ impl<T: Send + Sync> Buffers<'_, T> {
         //           buffer is written by no member before all have ended this step.
         unsafe { body(old.whole(), begin, new.block(block)) };
         let number = self.steps as u64 + 1;
-        let missing = || departures.before_barrier(number);
+        let missing = || departures.of_region(REGION).before_barrier(number);
         self.steps += 1;
         if id == 0 {
             // ORDERING: Relaxed - read by the same thread after the join.
@@ -250,7 +253,7 @@ impl Team {
             let meeting = member.meeting;
             let mut view = Buffers { member, meeting, exchange, steps: 0, is_whole: true };
             body(member, &mut view);
-            exchange.departures.note(member.id(), view.steps as u64, 0);
+            exchange.departures.of_region(REGION).note(member.id(), view.steps as u64, 0);
             exchange.wake_all();
             guard.disarm();
         });

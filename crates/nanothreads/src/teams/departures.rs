@@ -8,8 +8,8 @@
 //!   with Acquire. One that has ended before it came to what is waited for never comes.
 //! - D3 The first member that finds this panics with a report; the others end by unwinding.
 //!
-//! The number of the region makes old marks void: nothing is written between regions but by the
-//! master, one word.
+//! The number of the region makes old marks void. Members are told it with the body: a word here
+//! that the master changes would cost each of them the transfer of a line in each region.
 //!
 //! # Cost
 //! A store into a line of the member's own, which others read only in waits that last. No
@@ -27,7 +27,6 @@ use std::sync::atomic::{
 /// See the module head.
 #[derive(Debug)]
 pub(super) struct Departures {
-    region: u64,
     marks: Box<[CachePadded<Mark>]>,
 }
 
@@ -39,6 +38,13 @@ struct Mark {
     barriers: AtomicU64,
     sections: AtomicU64,
     occupant: Occupant,
+}
+
+/// A member's view of them in its region, which has this number, from 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region<'a> {
+    departures: &'a Departures,
+    number: u64,
 }
 
 /// A member that ended too early.
@@ -62,26 +68,29 @@ impl fmt::Display for Missing {
 }
 
 impl Departures {
-    /// Of a team of `size`, in its first region.
+    /// Of a team of `size`.
     pub(super) fn new(size: usize) -> Self {
-        Self { region: 1, marks: (0..size).map(|_| CachePadded::default()).collect() }
+        Self { marks: (0..size).map(|_| CachePadded::default()).collect() }
     }
 
-    /// All have ended; another region follows.
-    pub(super) fn next_region(&mut self) {
-        self.region += 1;
+    /// In region `number`, from 1; each has a number of its own.
+    #[inline]
+    pub(super) fn of_region(&self, number: u64) -> Region<'_> {
+        Region { departures: self, number }
     }
+}
 
+impl<'a> Region<'a> {
     /// D1: member `id`, which calls, has ended its body. The caller then wakes members that sleep.
     #[inline]
     pub(super) fn note(&self, id: usize, barriers: u64, sections: u64) {
-        let mark = &self.marks[id];
+        let mark = &self.departures.marks[id];
         mark.occupant.is_me(local());
         // ORDERING: Relaxed, both - published by the number below.
         mark.barriers.store(barriers, Relaxed);
         mark.sections.store(sections, Relaxed);
         // ORDERING: Release (D1) - pairs with D2.
-        mark.region.store(self.region, Release);
+        mark.region.store(self.number, Release);
     }
 
     /// D2: a member that has ended and did not come to its barrier number `number` (from 1).
@@ -92,19 +101,20 @@ impl Departures {
     /// D2: a member that has ended and did not come to a section that is before number `section`
     /// (from 0, counted over all members).
     pub(super) fn before_section(&self, section: u64) -> Option<Missing> {
-        let size = self.marks.len() as u64;
+        let size = self.departures.marks.len() as u64;
         self.find(|_, mark| &mark.sections, |member| (section + size - 1 - member) / size)
     }
 
     #[inline]
-    fn find<'a>(
-        &'a self,
+    fn find(
+        &self,
         count: impl Fn(usize, &'a Mark) -> &'a AtomicU64,
         due: impl Fn(u64) -> u64,
     ) -> Option<Missing> {
-        let (member, mark) = self.marks.iter().enumerate().find(|&(member, mark)| {
+        let mut marks = self.departures.marks.iter().enumerate();
+        let (member, mark) = marks.find(|&(member, mark)| {
             // ORDERING: Acquire (D2) - pairs with D1.
-            mark.region.load(Acquire) == self.region
+            mark.region.load(Acquire) == self.number
                 // ORDERING: Relaxed - published by the number.
                 && count(member, mark).load(Relaxed) < due(member as u64)
         })?;
@@ -126,24 +136,26 @@ mod tests {
 
     #[test]
     fn a_member_is_missing_when_it_ended_before_what_is_waited_for() {
-        let mut departures = Departures::new(3);
-        assert_eq!(departures.before_barrier(1), None, "nothing has ended");
-        departures.note(1, 2, 1);
-        assert_eq!(departures.before_barrier(2), None, "it came to both");
-        let missing = departures.before_barrier(3).expect("it comes to no third one");
+        let departures = Departures::new(3);
+        let region = departures.of_region(1);
+        assert_eq!(region.before_barrier(1), None, "nothing has ended");
+        region.note(1, 2, 1);
+        assert_eq!(region.before_barrier(2), None, "it came to both");
+        let missing = region.before_barrier(3).expect("it comes to no third one");
         assert_eq!((missing.member, missing.came_to), (1, 2));
         assert!(missing.to_string().contains("member 1 (thread `"), "{missing}");
-        departures.next_region();
-        assert_eq!(departures.before_barrier(3), None, "that was another region");
+        let next = departures.of_region(2);
+        assert_eq!(next.before_barrier(3), None, "that was another region");
     }
 
     #[test]
     fn a_section_waits_for_those_of_all_members_before_it_and_for_no_later_ones() {
         // Member 1 of 3 ended after its first section, which is number 1.
         let departures = Departures::new(3);
-        departures.note(1, 0, 1);
+        let region = departures.of_region(1);
+        region.note(1, 0, 1);
         let missing: Vec<_> =
-            (0..8).map(|section| departures.before_section(section).is_some()).collect();
+            (0..8).map(|section| region.before_section(section).is_some()).collect();
         assert_eq!(missing, [false, false, false, false, false, true, true, true]);
     }
 }
