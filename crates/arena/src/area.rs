@@ -1,5 +1,6 @@
 //! A mapped area as its layout type.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
@@ -19,17 +20,52 @@ pub(crate) struct Area<T: Layout> {
 }
 
 /// Why a received area is refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum AreaError {
     /// It is no sealed memory of the right size.
-    #[error(transparent)]
-    Memory(#[from] ForeignMemoryError),
+    Memory(ForeignMemoryError),
     /// It cannot be mapped.
-    #[error(transparent)]
-    System(#[from] SysError),
+    System(SysError),
     /// Its header is wrong.
-    #[error(transparent)]
-    Header(#[from] HeaderError),
+    Header(HeaderError),
+}
+
+impl fmt::Display for AreaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(inner) => inner.fmt(f),
+            Self::System(inner) => inner.fmt(f),
+            Self::Header(inner) => inner.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AreaError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Memory(inner) => inner.source(),
+            Self::System(inner) => inner.source(),
+            Self::Header(inner) => inner.source(),
+        }
+    }
+}
+
+impl From<ForeignMemoryError> for AreaError {
+    fn from(inner: ForeignMemoryError) -> Self {
+        Self::Memory(inner)
+    }
+}
+
+impl From<SysError> for AreaError {
+    fn from(inner: SysError) -> Self {
+        Self::System(inner)
+    }
+}
+
+impl From<HeaderError> for AreaError {
+    fn from(inner: HeaderError) -> Self {
+        Self::Header(inner)
+    }
 }
 
 impl<T: Layout> Area<T> {

@@ -264,7 +264,7 @@ mod mapped {
     use super::{DOMAIN_SIZE, Header, Kind, Layout, MAX_MEMBERS, Member};
     use crate::area::Area;
     use crate::client::{ConnectError, Connection};
-    use crate::message::{FromManager, ToManager};
+    use crate::message::{Heard, Said};
 
     /// The whole area.
     #[derive(Debug)]
@@ -341,10 +341,10 @@ mod mapped {
     /// Asks the manager at `path` for a line and the area.
     fn enter(path: &Path, timeout: Duration) -> Result<(usize, Area<Lines>), ConnectError> {
         let connection = Connection::open(path, timeout)?;
-        connection.send(&ToManager::Join)?;
-        let (line, mut descriptors) = match connection.receive()? {
-            (FromManager::Joined { line }, descriptors) => (line as usize, descriptors),
-            (FromManager::Refused(refused), _) => {
+        connection.say(&Said::Join)?;
+        let (line, mut descriptors) = match connection.hear()? {
+            (Heard::Joined { line }, descriptors) => (line as usize, descriptors),
+            (Heard::Refused(refused), _) => {
                 return Err(ConnectError::Refused { path: path.to_owned(), refused });
             }
             (other, _) => {

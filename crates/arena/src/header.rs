@@ -1,6 +1,7 @@
 //! The head of each area: what it is, so that nothing else is taken for it.
 
 use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::fmt;
 
 /// The first word of every area: "NANOSARE", so that a hex dump says what it is.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NANOSARE");
@@ -32,22 +33,19 @@ pub struct Header {
 }
 
 /// Why an area is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// Not an area at all.
-    #[error("the shared area begins with {found:#018x}, not with the arena's magic number")]
     Magic {
         /// What stands there.
         found: u64,
     },
     /// An area of another layout.
-    #[error("the shared area has layout version {found}, this side speaks {VERSION}")]
     Version {
         /// Its version.
         found: u32,
     },
     /// Another area than the one that belongs here, or an unknown one.
-    #[error("the shared area is of kind {found}, expected {expected:?}")]
     Kind {
         /// Its kind.
         found: u32,
@@ -55,7 +53,6 @@ pub enum HeaderError {
         expected: Kind,
     },
     /// An area whose size is not the layout's.
-    #[error("the shared area says {found} bytes, the layout has {expected}")]
     Size {
         /// What its header says.
         found: u64,
@@ -63,6 +60,28 @@ pub enum HeaderError {
         expected: usize,
     },
 }
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic { found } => write!(
+                f,
+                "the shared area begins with {found:#018x}, not with the arena's magic number"
+            ),
+            Self::Version { found } => {
+                write!(f, "the shared area has layout version {found}, this side speaks {VERSION}")
+            }
+            Self::Kind { found, expected } => {
+                write!(f, "the shared area is of kind {found}, expected {expected:?}")
+            }
+            Self::Size { found, expected } => {
+                write!(f, "the shared area says {found} bytes, the layout has {expected}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HeaderError {}
 
 impl Header {
     /// Fills the header in. The manager's side, before any other process has the area.

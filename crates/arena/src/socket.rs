@@ -91,7 +91,7 @@ struct Places {
 
 impl Places {
     fn of_user() -> Self {
-        let me = nix::unistd::geteuid().as_raw();
+        let me = platform::process::effective_user();
         Self::among(env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), Path::new("/tmp"), me)
     }
 
@@ -164,7 +164,7 @@ fn find(variable: Option<&OsStr>, system: &Path, user: &[PathBuf]) -> SocketChoi
 
 /// Whether socket and directory belong to this user: any user may make a directory in /tmp.
 fn is_ours(socket: &Path) -> bool {
-    let me = nix::unistd::geteuid().as_raw();
+    let me = platform::process::effective_user();
     let owner = |path: &Path| file::symlink_metadata(path).map(|data| data.uid()).ok();
     owner(socket) == Some(me) && socket.parent().is_some_and(|dir| owner(dir) == Some(me))
 }
@@ -201,7 +201,7 @@ mod tests {
     fn a_strangers_socket_is_not_taken() {
         // Every directory above the temporary ones belongs to the superuser; for him the question
         // does not arise.
-        if nix::unistd::geteuid().is_root() {
+        if platform::process::effective_user() == 0 {
             platform::skip!("needs an unprivileged user");
             return;
         }
@@ -220,7 +220,7 @@ mod tests {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
         };
         set_mode(&runtime, 0o700);
-        let me = nix::unistd::geteuid().as_raw();
+        let me = platform::process::effective_user();
         let of = |me| Places::among(Some(runtime.clone()), &shared, me);
         assert_eq!((of(me).socket(), of(me).obstacles), (runtime.join("cpumgr/app.sock"), vec![]));
         // `su -c` and `sudo -E` leave the variable of the user that called them.
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn what_stands_in_the_way_is_named_and_the_next_place_is_taken_by_both_sides() {
         let dir = tempfile::tempdir().unwrap();
-        let me = nix::unistd::geteuid().as_raw();
+        let me = platform::process::effective_user();
         // Whatever it is: a file of this user is as much in the way as a directory of another user.
         let taken = dir.path().join(format!("cpumgr-{me}"));
         std::fs::write(&taken, "").unwrap();

@@ -14,14 +14,12 @@ use std::time::Duration;
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
 /// the engine for the first time, or installs other settings, at the same moment,
 /// [`BuildError::InUse`] may leave the team sizes of these settings with the rest of those.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The engine works already.
-    #[error("the engine is in use: install settings before the first region, and once only")]
     InUse,
     /// A stack on which nothing could run.
-    #[error("stacks of {asked} bytes for workers: {least} bytes are the least")]
     StackTooSmall {
         /// What was asked for.
         asked: usize,
@@ -29,7 +27,6 @@ pub enum BuildError {
         least: usize,
     },
     /// A stack that no address space has room for.
-    #[error("stacks of {asked} bytes for workers: {most} bytes are the most")]
     StackTooLarge {
         /// What was asked for.
         asked: usize,
@@ -37,7 +34,6 @@ pub enum BuildError {
         most: usize,
     },
     /// A stack of tasks on which nothing could run, or that no address space has room for.
-    #[error("stacks of {asked} bytes for tasks: from {least} to {most} bytes are possible")]
     TaskStack {
         /// What was asked for.
         asked: usize,
@@ -47,7 +43,6 @@ pub enum BuildError {
         most: usize,
     },
     /// More threads than any team may have.
-    #[error("teams of {asked} threads: the largest one has {largest}")]
     TooManyThreads {
         /// What was asked for.
         asked: usize,
@@ -55,18 +50,50 @@ pub enum BuildError {
         largest: usize,
     },
     /// A nice value that the system does not have.
-    #[error("a nice value of {asked} for workers: values go from -20, the most favourable, to 19")]
     Nice {
         /// What was asked for.
         asked: i32,
     },
     /// A name that no thread can have.
-    #[error("a thread name with a zero byte: the system's names end there")]
     Name,
     /// No thread at all.
-    #[error("teams of 0 threads: give at least 1, or say nothing and have all processors")]
     NoThreads,
 }
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => f.write_str(
+                "the engine is in use: install settings before the first region, and once only",
+            ),
+            Self::StackTooSmall { asked, least } => {
+                write!(f, "stacks of {asked} bytes for workers: {least} bytes are the least")
+            }
+            Self::StackTooLarge { asked, most } => {
+                write!(f, "stacks of {asked} bytes for workers: {most} bytes are the most")
+            }
+            Self::TaskStack { asked, least, most } => write!(
+                f,
+                "stacks of {asked} bytes for tasks: from {least} to {most} bytes are possible"
+            ),
+            Self::TooManyThreads { asked, largest } => {
+                write!(f, "teams of {asked} threads: the largest one has {largest}")
+            }
+            Self::Nice { asked } => write!(
+                f,
+                "a nice value of {asked} for workers: values go from -20, the most favourable, to 19"
+            ),
+            Self::Name => {
+                f.write_str("a thread name with a zero byte: the system's names end there")
+            }
+            Self::NoThreads => f.write_str(
+                "teams of 0 threads: give at least 1, or say nothing and have all processors",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
 
 /// The smallest stack of a worker: what a region with a panic and its backtrace needs.
 const LEAST_STACK: usize = 64 << 10;

@@ -61,14 +61,12 @@ use std::sync::atomic::{
 };
 
 /// Why a team could not be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TeamError {
     /// A team has at least its master.
-    #[error("a team of 0 threads: ask for at least 1, the caller")]
     Empty,
     /// More threads than any team may have.
-    #[error("a team of {asked} threads: the largest one has {largest}")]
     TooLarge {
         /// What was asked for.
         asked: usize,
@@ -78,20 +76,12 @@ pub enum TeamError {
     /// More than one thread where regions have one: in a method of a
     /// [`TeamSizer`](crate::TeamSizer), or in work that was offered to a worker
     /// ([`workers::on_each`](crate::workers::on_each)).
-    #[error(
-        "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a worker: regions \
-         there have one thread"
-    )]
     Alone {
         /// What was asked for.
         asked: usize,
     },
     /// The system refused threads: too many of them, or no room for their stacks. What it said
     /// stands on stderr, once.
-    #[error(
-        "a team of {asked} threads: the system refuses more than {got}; smaller stacks (builder().stack_size, OMP_STACKSIZE) \
-         or larger limits (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that"
-    )]
     Refused {
         /// What was asked for.
         asked: usize,
@@ -99,6 +89,29 @@ pub enum TeamError {
         got: usize,
     },
 }
+
+impl fmt::Display for TeamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a team of 0 threads: ask for at least 1, the caller"),
+            Self::TooLarge { asked, largest } => {
+                write!(f, "a team of {asked} threads: the largest one has {largest}")
+            }
+            Self::Alone { asked } => write!(
+                f,
+                "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a worker: regions \
+         there have one thread"
+            ),
+            Self::Refused { asked, got } => write!(
+                f,
+                "a team of {asked} threads: the system refuses more than {got}; smaller stacks (builder().stack_size, OMP_STACKSIZE) \
+         or larger limits (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TeamError {}
 
 impl TeamError {
     /// Why there are `got` threads where `asked` were asked for.

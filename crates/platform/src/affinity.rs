@@ -321,16 +321,25 @@ impl Iterator for Iter<'_> {
 }
 
 /// A text that is not a list of processors.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "processor list {text:?}: {item:?} {reason} (expected numbers and ranges below {}, as in \"0-3,8\")",
-    CpuSet::LIMIT
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuListError {
     text: String,
     item: String,
     reason: &'static str,
 }
+
+impl fmt::Display for CpuListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, item, reason } = self;
+        write!(
+            f,
+            "processor list {text:?}: {item:?} {reason} (expected numbers and ranges below {}, as in \"0-3,8\")",
+            CpuSet::LIMIT
+        )
+    }
+}
+
+impl std::error::Error for CpuListError {}
 
 /// One item of a list: of each `stride` processors from `low` to `high` the first `used`.
 struct Group {

@@ -7,6 +7,8 @@
 
 use std::marker::PhantomData;
 
+use crate::errno;
+
 unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
@@ -37,13 +39,13 @@ pub struct Kept {
 impl Kept {
     /// What it is now.
     pub fn now() -> Self {
-        Self { errno: nix::errno::Errno::last_raw(), _stays: PhantomData }
+        Self { errno: errno::last(), _stays: PhantomData }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        nix::errno::Errno::set_raw(self.errno);
+        errno::set(self.errno);
     }
 }
 

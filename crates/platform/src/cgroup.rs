@@ -17,6 +17,7 @@
 //! how many processors there are.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -39,11 +40,10 @@ pub struct Limits {
 }
 
 /// Why the limits could not be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum CgroupError {
     /// A file is there, but cannot be read.
-    #[error("control group: cannot read {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -51,7 +51,6 @@ pub enum CgroupError {
         source: std::io::Error,
     },
     /// A file does not hold what the kernel documents.
-    #[error("control group: {} holds {content:?}: {reason}", path.display())]
     Garbage {
         /// The file.
         path: PathBuf,
@@ -60,6 +59,28 @@ pub enum CgroupError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl fmt::Display for CgroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, source } => {
+                write!(f, "control group: cannot read {}: {source}", path.display())
+            }
+            Self::Garbage { path, content, reason } => {
+                write!(f, "control group: {} holds {content:?}: {reason}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for CgroupError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl Limits {

@@ -2,9 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use nix::fcntl::{FcntlArg, fcntl};
-
-use crate::error::{SysError, SysResult, check_int, named};
+use crate::error::{SysError, SysResult, check_int};
 
 /// The first number that is no standard stream's.
 const FIRST: RawFd = 3;
@@ -38,7 +36,9 @@ pub fn above_streams(fd: OwnedFd) -> SysResult<OwnedFd> {
     if fd.as_raw_fd() >= FIRST {
         return Ok(fd);
     }
-    let moved = named("fcntl(F_DUPFD_CLOEXEC)", fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(FIRST)))?;
+    // SAFETY: - this fcntl takes a number and touches no memory of ours.
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST) };
+    let moved = check_int("fcntl(F_DUPFD_CLOEXEC)", moved)?;
     // SAFETY: - fcntl has just made the descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }

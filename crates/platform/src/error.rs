@@ -1,7 +1,7 @@
 //! The error of a system call: which call, and what the kernel said.
 
+use crate::errno;
 use crate::fault;
-use nix::errno::Errno;
 use std::fmt;
 
 /// A failed system call.
@@ -22,8 +22,7 @@ impl SysError {
 
     /// The calling thread's last error number, as an error of `call`.
     pub fn last(call: &'static str) -> Self {
-        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-        Self { call, errno }
+        Self { call, errno: errno::last() }
     }
 
     /// True when the kernel's answer was `errno` (a `libc::E*` number).
@@ -44,12 +43,13 @@ impl SysError {
 
 impl fmt::Display for SysError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let errno = Errno::from_raw(self.errno);
-        if errno == Errno::UnknownErrno {
-            write!(f, "{}: unknown error {}", self.call, self.errno)
-        } else {
-            write!(f, "{}: {} ({errno:?})", self.call, errno.desc())
-        }
+        let Some(name) = errno::name(self.errno) else {
+            return write!(f, "{}: unknown error {}", self.call, self.errno);
+        };
+        let text = std::io::Error::from_raw_os_error(self.errno).to_string();
+        // The standard library adds the number, which the name says.
+        let text = text.split(" (os error").next().unwrap_or_default();
+        write!(f, "{}: {text} ({name})", self.call)
     }
 }
 
@@ -77,9 +77,10 @@ pub(crate) fn check_int(call: &'static str, result: libc::c_int) -> SysResult<li
     fault::or(call, if result < 0 { Err(SysError::last(call)) } else { Ok(result) })
 }
 
-/// Keeps the call's name on an error of the `nix` crate.
-pub(crate) fn named<T>(call: &'static str, result: nix::Result<T>) -> SysResult<T> {
-    fault::or(call, result.map_err(|errno| SysError::new(call, errno as i32)))
+/// [`check`] for the calls that return a length.
+pub(crate) fn check_length(call: &'static str, result: libc::ssize_t) -> SysResult<usize> {
+    let length = usize::try_from(result).map_err(|_| SysError::last(call));
+    fault::or(call, length)
 }
 
 /// Repeats `attempt` while signals interrupt it. For calls that may be begun anew, and have no time

@@ -1,12 +1,10 @@
 //! Doorbells: event counters that one process rings and another one waits for.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::aside::Aside;
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, named, uninterrupted};
+use crate::error::{SysError, SysResult, check_int, check_length, uninterrupted};
 
 /// An eventfd. It becomes readable when rung and stays so until [`Doorbell::clear`]; many rings are
 /// one. Both sides may be any process that holds the descriptor.
@@ -19,10 +17,11 @@ impl Doorbell {
     /// # Errors
     /// `EMFILE`, `ENFILE`: descriptors are used up.
     pub fn new() -> SysResult<Self> {
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        named("eventfd2", EventFd::from_flags(flags))
-            .and_then(|event| above_streams(event.into()))
-            .map(Self)
+        // SAFETY: - eventfd takes two numbers.
+        let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        let event = check_int("eventfd2", event)?;
+        // SAFETY: - eventfd has just made the descriptor, and no other code knows it.
+        above_streams(unsafe { OwnedFd::from_raw_fd(event) }).map(Self)
     }
 
     /// Takes a descriptor that came from another process. That it is an eventfd is not checked: on
@@ -49,8 +48,13 @@ impl Doorbell {
     /// read.
     pub fn clear(&self) -> SysResult<bool> {
         const CALL: &str = "read(eventfd)";
-        let mut count = [0; size_of::<u64>()];
-        match uninterrupted(|| named(CALL, nix::unistd::read(&self.0, &mut count))) {
+        let mut count = 0_u64;
+        let mut read = || {
+            let place = (&raw mut count).cast();
+            // SAFETY: - the kernel writes at most 8 bytes, to `count`, for which any are valid.
+            unsafe { libc::read(self.0.as_raw_fd(), place, size_of::<u64>()) }
+        };
+        match uninterrupted(|| check_length(CALL, read())) {
             Ok(8) => Ok(true),
             Ok(_) => Err(SysError::new(CALL, libc::EBADMSG)),
             Err(error) if error.is(libc::EAGAIN) => Ok(false),
@@ -77,9 +81,12 @@ impl From<Doorbell> for OwnedFd {
 /// As there.
 pub fn ring(fd: impl AsFd) -> SysResult<()> {
     let _aside = Aside::begin();
-    match uninterrupted(|| {
-        named("write(eventfd)", nix::unistd::write(fd.as_fd(), &1_u64.to_ne_bytes()))
-    }) {
+    let one = 1_u64;
+    let write = || {
+        // SAFETY: - the kernel reads 8 bytes of `one`, which lives through the call.
+        unsafe { libc::write(fd.as_fd().as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) }
+    };
+    match uninterrupted(|| check_length("write(eventfd)", write())) {
         // The counter is full: rung already.
         Err(error) if error.is(libc::EAGAIN) => Ok(()),
         outcome => outcome.map(drop),

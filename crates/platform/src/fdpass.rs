@@ -11,15 +11,18 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
-
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, check_int, named, uninterrupted};
+use crate::error::{SysError, SysResult, check_int, check_length, uninterrupted};
 use crate::fault;
 use crate::process::wait_readable;
+
+mod address;
+
+use address::Address;
 
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 16;
@@ -40,25 +43,24 @@ const SHARED_BACKLOG: i32 = 256;
 /// - `ENAMETOOLONG`: paths of sockets have at most 107 bytes.
 /// - `ENOENT`, `EACCES`, `EROFS`: the directory is missing or not ours to write.
 pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
-    let address = address(path)?;
-    let listener = new_socket(SockFlag::SOCK_CLOEXEC)?;
+    let address = Address::of(path)?;
+    let listener = new_socket(0)?;
     // The kernel makes the file with the socket's own mode (less the umask): it is never open to
     // more than `mode`.
     // SAFETY: - the descriptor is open; fchmod touches no memory.
     check_int("fchmod", unsafe { libc::fchmod(listener.as_raw_fd(), mode) })?;
-    match named("bind", socket::bind(listener.as_raw_fd(), &address)) {
+    match address.bind(listener.as_fd()) {
         Err(error) if error.is(libc::EADDRINUSE) && is_abandoned(path, &address)? => {
-            named("unlink", nix::unistd::unlink(path))?;
-            named("bind", socket::bind(listener.as_raw_fd(), &address))?;
+            // SAFETY: - a text that ends with a zero byte.
+            check_int("unlink", unsafe { libc::unlink(address.path()) })?;
+            address.bind(listener.as_fd())?;
         }
         outcome => outcome?,
     }
-    let mode = nix::sys::stat::Mode::from_bits_truncate(mode);
-    let follow = nix::sys::stat::FchmodatFlags::FollowSymlink;
-    named("chmod", nix::sys::stat::fchmodat(nix::fcntl::AT_FDCWD, path, mode, follow))?;
-    let room = if mode.bits() & 0o077 == 0 { BACKLOG } else { SHARED_BACKLOG };
-    let backlog = named("listen", Backlog::new(room))?;
-    named("listen", socket::listen(&listener, backlog))?;
+    let mode = mode & 0o7777;
+    // SAFETY: - a text that ends with a zero byte.
+    check_int("chmod", unsafe { libc::chmod(address.path(), mode) })?;
+    await_connections(listener.as_fd(), mode & 0o077 != 0)?;
     Ok(listener)
 }
 
@@ -70,30 +72,46 @@ pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
 /// `EBADF`; what keeps a listener from listening anew.
 pub fn listen_on(listener: impl AsFd, shared: bool) -> SysResult<Option<PathBuf>> {
     let fd = listener.as_fd();
-    let kind = socket::getsockopt(&fd, socket::sockopt::SockType);
-    let listens = socket::getsockopt(&fd, socket::sockopt::AcceptConn);
-    if kind != Ok(SockType::SeqPacket) || listens != Ok(true) {
+    let is_packets = option(fd, libc::SO_TYPE) == Some(libc::SOCK_SEQPACKET);
+    if !is_packets || option(fd, libc::SO_ACCEPTCONN).is_none_or(|listens| listens == 0) {
         return Ok(None);
     }
-    let name: nix::Result<UnixAddr> = socket::getsockname(fd.as_raw_fd());
-    let Some(path) = name.ok().and_then(|name| name.path().map(Path::to_owned)) else {
+    let Some(path) = Address::of_socket(fd) else {
         return Ok(None);
     };
-    let backlog = named("listen", Backlog::new(if shared { SHARED_BACKLOG } else { BACKLOG }))?;
-    named("listen", socket::listen(&fd, backlog))?;
+    await_connections(fd, shared)?;
     Ok(Some(path))
 }
 
+/// Lets the kernel queue connections.
+fn await_connections(listener: BorrowedFd<'_>, shared: bool) -> SysResult<()> {
+    let backlog = if shared { SHARED_BACKLOG } else { BACKLOG };
+    // SAFETY: - takes two numbers.
+    check_int("listen", unsafe { libc::listen(listener.as_raw_fd(), backlog) }).map(drop)
+}
+
+/// A number that the kernel has of a socket; `None`: it is none.
+fn option(fd: BorrowedFd<'_>, name: libc::c_int) -> Option<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    let (place, fd) = ((&raw mut value).cast(), fd.as_raw_fd());
+    // SAFETY: - `value` and `length` live through the call, and `length` is the size of `value`.
+    let got = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, place, &raw mut length) };
+    (got == 0).then_some(value)
+}
+
 /// True for a socket file at which no process listens.
-fn is_abandoned(path: &Path, address: &UnixAddr) -> SysResult<bool> {
-    let kind = named("lstat", nix::sys::stat::lstat(path))?.st_mode & libc::S_IFMT;
-    if kind != libc::S_IFSOCK {
+fn is_abandoned(path: &Path, address: &Address) -> SysResult<bool> {
+    let status = crate::file::symlink_metadata(path);
+    let status = status
+        .map_err(|error| SysError::new("lstat", error.raw_os_error().unwrap_or(libc::EIO)))?;
+    if !status.file_type().is_socket() {
         return Ok(false);
     }
-    let probe = new_socket(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
+    let probe = new_socket(libc::SOCK_NONBLOCK)?;
     // A listener with a full backlog gives EAGAIN and one of another type EPROTOTYPE: only a
     // refusal means death.
-    let outcome = named("connect", socket::connect(probe.as_raw_fd(), address));
+    let outcome = address.connect(probe.as_fd());
     Ok(matches!(outcome, Err(error) if error.is(libc::ECONNREFUSED)))
 }
 
@@ -105,10 +123,13 @@ fn is_abandoned(path: &Path, address: &UnixAddr) -> SysResult<bool> {
 pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
     let listener = listener.as_fd().as_raw_fd();
     let accepted = uninterrupted(|| {
-        let accepted = socket::accept4(listener, SockFlag::SOCK_CLOEXEC);
-        // SAFETY: - accept4 has just made the descriptor, and no other code knows it.
-        named("accept4", accepted.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
+        let (name, length) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: - without a place for the peer's name accept4 touches no memory of ours.
+        let accepted = unsafe { libc::accept4(listener, name, length, libc::SOCK_CLOEXEC) };
+        check_int("accept4", accepted)
     })?;
+    // SAFETY: - accept4 has just made the descriptor, and no other code knows it.
+    let accepted = unsafe { OwnedFd::from_raw_fd(accepted) };
     above_streams(accepted)
 }
 
@@ -119,12 +140,12 @@ pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
 /// - `EACCES`: the file's mode does not let this user in.
 /// - `ETIMEDOUT`: the listener does not accept connections.
 pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
-    let address = address(path)?;
+    let address = Address::of(path)?;
     let deadline = Deadline::after(Some(timeout));
-    let connection = new_socket(SockFlag::SOCK_CLOEXEC)?;
+    let connection = new_socket(0)?;
     loop {
         set_send_timeout(connection.as_fd(), deadline.rest())?;
-        match named("connect", socket::connect(connection.as_raw_fd(), &address)) {
+        match address.connect(connection.as_fd()) {
             Err(error) if error.is(libc::EINTR) => {}
             Err(error) if error.is(libc::EAGAIN) => {
                 return Err(SysError::new("connect", libc::ETIMEDOUT));
@@ -143,9 +164,13 @@ pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
 /// # Errors
 /// `EMFILE`, `ENFILE`: descriptors are used up.
 pub fn pair() -> SysResult<(OwnedFd, OwnedFd)> {
-    let made =
-        socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC);
-    let (left, right) = named("socketpair", made)?;
+    let mut made = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: - the kernel writes two numbers, to a place for two.
+    let result = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, made.as_mut_ptr()) };
+    check_int("socketpair", result)?;
+    // SAFETY: - socketpair has just made both descriptors, and no other code knows them.
+    let [left, right] = made.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((above_streams(left)?, above_streams(right)?))
 }
 
@@ -155,10 +180,12 @@ pub fn pair() -> SysResult<(OwnedFd, OwnedFd)> {
 /// # Errors
 /// `EBADF` only.
 pub fn set_nonblocking(fd: impl AsFd) -> SysResult<()> {
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
-    let flags = named("fcntl(F_GETFL)", fcntl(&fd, FcntlArg::F_GETFL))?;
-    let flags = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
-    named("fcntl(F_SETFL)", fcntl(&fd, FcntlArg::F_SETFL(flags))).map(drop)
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: - this fcntl takes no argument.
+    let flags = check_int("fcntl(F_GETFL)", unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+    let flags = flags | libc::O_NONBLOCK;
+    // SAFETY: - this fcntl takes a number.
+    check_int("fcntl(F_SETFL)", unsafe { libc::fcntl(fd, libc::F_SETFL, flags) }).map(drop)
 }
 
 /// Sends one message, whole. Waits while the receiver's queue is full, unless the socket is
@@ -174,13 +201,38 @@ pub fn send(fd: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> Sy
     if message.is_empty() || descriptors.len() > MAX_DESCRIPTORS {
         return Err(SysError::new("sendmsg", libc::EINVAL));
     }
-    let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-    let rights = [socket::ControlMessage::ScmRights(&raw)];
-    let rights = if raw.is_empty() { &rights[..0] } else { &rights[..] };
-    let parts = [std::io::IoSlice::new(message)];
-    let flags = socket::MsgFlags::MSG_NOSIGNAL;
+    let base = message.as_ptr().cast_mut().cast();
+    let mut part = libc::iovec { iov_base: base, iov_len: message.len() };
+    let mut control = MaybeUninit::<Control>::zeroed();
+    // SAFETY: - all-zero is a msghdr without name, parts and control.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    if !descriptors.is_empty() {
+        let bytes = descriptors.len() * size_of::<RawFd>();
+        let bytes = u32::try_from(bytes).expect("at most MAX_DESCRIPTORS");
+        header.msg_control = control.as_mut_ptr().cast();
+        // SAFETY: - CMSG_SPACE and CMSG_LEN are arithmetic on their argument.
+        let (space, length) = unsafe { (libc::CMSG_SPACE(bytes), libc::CMSG_LEN(bytes)) };
+        header.msg_controllen = space as _;
+        // SAFETY: - `header` has control space of `space` bytes, at most `CONTROL_SPACE` of
+        //           them: it holds one header and the numbers, which need not be aligned.
+        unsafe {
+            let rights = libc::CMSG_FIRSTHDR(&raw const header);
+            (*rights).cmsg_level = libc::SOL_SOCKET;
+            (*rights).cmsg_type = libc::SCM_RIGHTS;
+            (*rights).cmsg_len = length as _;
+            let numbers = libc::CMSG_DATA(rights).cast::<RawFd>();
+            for (index, descriptor) in descriptors.iter().enumerate() {
+                numbers.add(index).write_unaligned(descriptor.as_raw_fd());
+            }
+        }
+    }
     let sent = uninterrupted(|| {
-        named("sendmsg", socket::sendmsg::<()>(fd.as_fd().as_raw_fd(), &parts, rights, flags, None))
+        let fd = fd.as_fd().as_raw_fd();
+        // SAFETY: - `header` points to `part` (hence to `message`, which the kernel only reads)
+        //           and `control`, which live through the call, with their true lengths.
+        check_length("sendmsg", unsafe { libc::sendmsg(fd, &raw const header, libc::MSG_NOSIGNAL) })
     })?;
     debug_assert_eq!(sent, message.len(), "a packet is sent whole or not at all");
     Ok(())
@@ -354,28 +406,28 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
     taken
 }
 
-fn new_socket(flags: SockFlag) -> SysResult<OwnedFd> {
+/// One that is closed by `exec`.
+fn new_socket(flags: libc::c_int) -> SysResult<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
+    // SAFETY: - takes three numbers.
+    let fd = check_int("socket", unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
     // Moved before it is connected: what the program writes meanwhile goes nowhere.
-    named("socket", socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None))
-        .and_then(above_streams)
-}
-
-fn address(path: &Path) -> SysResult<UnixAddr> {
-    if path.as_os_str().is_empty() {
-        // An empty name would ask the kernel for an abstract one.
-        return Err(SysError::new("bind", libc::ENOENT));
-    }
-    named("socket address", UnixAddr::new(path))
+    // SAFETY: - socket has just made the descriptor, and no other code knows it.
+    above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// `None` is no limit.
 fn set_send_timeout(fd: BorrowedFd<'_>, limit: Option<Duration>) -> SysResult<()> {
-    use nix::sys::time::{TimeVal, TimeValLike};
     // 0 means no limit to the kernel: a time that is over asks for the least wait instead.
     let micros =
         limit.map_or(0, |limit| i64::try_from(limit.as_micros()).unwrap_or(i64::MAX).max(1));
-    let value = TimeVal::microseconds(micros.min(i64::from(u32::MAX) * 1_000_000));
-    named("setsockopt(SO_SNDTIMEO)", socket::setsockopt(&fd, socket::sockopt::SendTimeout, &value))
+    let micros = micros.min(i64::from(u32::MAX) * 1_000_000);
+    let value = libc::timeval { tv_sec: micros / 1_000_000, tv_usec: micros % 1_000_000 };
+    let (place, length) = ((&raw const value).cast(), size_of::<libc::timeval>());
+    let (fd, length) = (fd.as_raw_fd(), length as libc::socklen_t);
+    // SAFETY: - the kernel reads `length` bytes of `value`, which lives through the call.
+    let set = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, place, length) };
+    check_int("setsockopt(SO_SNDTIMEO)", set).map(drop)
 }
 
 /// The end of a wait that may have to be begun anew.

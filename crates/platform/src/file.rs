@@ -5,9 +5,12 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use crate::aside::Aside;
+use crate::error::{SysResult, check_int};
 
 /// The whole of a file.
 ///
@@ -76,6 +79,18 @@ pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let _aside = Aside::begin();
     #[expect(clippy::disallowed_methods, reason = "this is where it is called aside")]
     fs::symlink_metadata(path)
+}
+
+/// What the kernel says of an open file. One system call.
+///
+/// # Errors
+/// `EBADF`: it is closed, which a program may do without our knowledge.
+pub fn status(fd: BorrowedFd<'_>) -> SysResult<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: - the kernel writes one `stat`, to a place of that size.
+    check_int("fstat", unsafe { libc::fstat(fd.as_raw_fd(), status.as_mut_ptr()) })?;
+    // SAFETY: - fstat succeeded, and has filled it.
+    Ok(unsafe { status.assume_init() })
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ futex_type!(
 mod kernel {
     use super::FutexWait;
     use crate::aside::Kept;
-    use nix::errno::Errno;
+    use crate::errno;
     use std::ptr;
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
@@ -131,7 +131,7 @@ mod kernel {
         if result == 0 {
             return FutexWait::Woken;
         }
-        match Errno::last_raw() {
+        match errno::last() {
             libc::EAGAIN => FutexWait::Changed,
             libc::ETIMEDOUT => FutexWait::TimedOut,
             libc::EINTR => FutexWait::Interrupted,

@@ -6,9 +6,8 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use nix::sys::mman::{self, MapFlags, ProtFlags};
-
-use crate::error::{SysError, SysResult, check, check_int, named};
+use crate::error::{SysError, SysResult, check, check_int};
+use crate::mapping::{self, READ_WRITE};
 
 /// Bytes of a page.
 pub fn page_bytes() -> usize {
@@ -187,7 +186,7 @@ impl Pages {
     /// # Errors
     /// The kernel's; `EINVAL`: 0 bytes, or too many.
     pub fn map(bytes: usize) -> SysResult<Self> {
-        Self::map_as(bytes, MapFlags::MAP_PRIVATE)
+        Self::map_as(bytes, libc::MAP_PRIVATE)
     }
 
     /// The same, shared with the children that are forked later: what one of them writes all see.
@@ -195,17 +194,14 @@ impl Pages {
     /// # Errors
     /// As [`Pages::map`].
     pub fn map_shared(bytes: usize) -> SysResult<Self> {
-        Self::map_as(bytes, MapFlags::MAP_SHARED)
+        Self::map_as(bytes, libc::MAP_SHARED)
     }
 
-    fn map_as(bytes: usize, flags: MapFlags) -> SysResult<Self> {
+    fn map_as(bytes: usize, flags: libc::c_int) -> SysResult<Self> {
         let invalid = SysError::new("mmap", libc::EINVAL);
         let bytes = bytes.checked_next_multiple_of(page_bytes()).ok_or(invalid)?;
         let length = NonZeroUsize::new(bytes).ok_or(invalid)?;
-        let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: - a fresh mapping of no file touches nothing that exists.
-        let first = unsafe { mman::mmap_anonymous(None, length, rights, flags) };
-        Ok(Self { first: named("mmap", first)?, bytes })
+        Ok(Self { first: mapping::map(length, READ_WRITE, flags, None)?, bytes })
     }
 
     /// Its first byte.
@@ -223,7 +219,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: - our mapping, to which its owner has no reference any more.
-        let result = unsafe { mman::munmap(self.first, self.bytes) };
+        let result = unsafe { mapping::unmap(self.first, self.bytes) };
         debug_assert_eq!(result, Ok(()), "munmap of a whole mapping");
     }
 }

@@ -23,10 +23,10 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use nix::sys::mman::{self, MapFlags, ProtFlags};
 use std::num::NonZeroUsize;
 
 use crate::error::{SysError, SysResult};
+use crate::mapping::{self, READ_WRITE};
 
 /// Asked about the address of each fault; true when it is one of its own, which it has reported.
 pub type Reporter = fn(address: usize) -> bool;
@@ -253,12 +253,8 @@ impl AlternateStack {
         if current()?.ss_flags & libc::SS_DISABLE == 0 {
             return None;
         }
-        let (rights, flags) = (
-            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-            MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE,
-        );
-        // SAFETY: - a fresh mapping of no file touches nothing that exists.
-        let memory = unsafe { mman::mmap_anonymous(None, Self::SIZE, rights, flags) }.ok()?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+        let memory = mapping::map(Self::SIZE, READ_WRITE, flags, None).ok()?;
         let this = Self { memory };
         let stack =
             libc::stack_t { ss_sp: memory.as_ptr(), ss_flags: 0, ss_size: Self::SIZE.get() };
@@ -277,7 +273,7 @@ impl Drop for AlternateStack {
             unsafe { libc::sigaltstack(&none, ptr::null_mut()) };
         }
         // SAFETY: - our mapping, which the kernel does not use any more.
-        let result = unsafe { mman::munmap(self.memory, Self::SIZE.get()) };
+        let result = unsafe { mapping::unmap(self.memory, Self::SIZE.get()) };
         debug_assert_eq!(result, Ok(()), "munmap of a whole mapping");
     }
 }

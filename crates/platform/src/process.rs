@@ -14,11 +14,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{getsockopt, sockopt};
-
 use crate::affinity::Tid;
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, check, check_int, named};
+use crate::error::{SysError, SysResult, check, check_int};
 use crate::fault;
 use crate::file;
 
@@ -75,7 +73,14 @@ impl fmt::Display for PeerRung {
 
 /// The calling process's number.
 pub fn current_pid() -> Pid {
-    Pid(nix::unistd::getpid().as_raw())
+    // SAFETY: - getpid takes nothing and cannot fail.
+    Pid(unsafe { libc::getpid() })
+}
+
+/// The calling process's effective user.
+pub fn effective_user() -> u32 {
+    // SAFETY: - geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// A descriptor of a process; it stays with that process when the number is used again, and becomes
@@ -122,14 +127,26 @@ pub fn pidfd_send_signal(pidfd: impl AsFd, signal: i32) -> SysResult<()> {
 /// # Errors
 /// `ENOTCONN` when the socket has no peer; `ENOTSOCK` when it is none.
 pub fn peer_credentials(socket: impl AsFd) -> SysResult<Peer> {
-    let peer =
-        named("getsockopt(SO_PEERCRED)", getsockopt(&socket.as_fd(), sockopt::PeerCredentials))?;
+    const CALL: &str = "getsockopt(SO_PEERCRED)";
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: - `peer` and `length` live through the call, and `length` is the size of `peer`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    check_int(CALL, result)?;
     // A socket that never had a peer shows number 0 or -1; so does one in a PID namespace that ours
     // cannot see.
-    if peer.pid() <= 0 {
-        return Err(SysError::new("getsockopt(SO_PEERCRED)", libc::ENOTCONN));
+    if peer.pid <= 0 {
+        return Err(SysError::new(CALL, libc::ENOTCONN));
     }
-    Ok(Peer { pid: Pid(peer.pid()), uid: peer.uid(), gid: peer.gid() })
+    Ok(Peer { pid: Pid(peer.pid), uid: peer.uid, gid: peer.gid })
 }
 
 /// `SO_PEERGROUPS`, since Linux 4.13.

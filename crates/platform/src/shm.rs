@@ -10,20 +10,17 @@
 //! reads it through atomics only, and copies and checks each value once.
 
 use std::ffi::CStr;
+use std::fmt;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-use nix::fcntl::{self, FallocateFlags, FcntlArg, OFlag, SealFlag};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{self, MapFlags, MmapAdvise, ProtFlags};
-use nix::sys::stat::{self, Mode};
-
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, named, uninterrupted};
+use crate::error::{SysError, SysResult, check_int, uninterrupted};
+use crate::mapping;
 
 /// The seals that make a memory safe to share (M1).
-const REQUIRED_SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
+const REQUIRED_SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
 /// The owner of a memfd whose size is fixed for ever.
 #[derive(Debug)]
@@ -33,28 +30,56 @@ pub struct SharedMemory {
 }
 
 /// Why a descriptor from another process is not taken as shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForeignMemoryError {
     /// A system call on it failed: it is no memfd, or it is closed.
-    #[error("shared memory from another process: {0} (expected a sealed memfd)")]
-    Sys(#[from] SysError),
+    Sys(SysError),
     /// Its owner could still change its size.
-    #[error(
-        "shared memory from another process is not sealed against {missing}: refused, since its owner could truncate it"
-    )]
     NotSealed {
         /// What is still possible.
         missing: &'static str,
     },
     /// It has another size than agreed upon.
-    #[error("shared memory from another process has {actual} bytes instead of {expected}: refused")]
     WrongSize {
         /// The size that the protocol asks for.
         expected: usize,
         /// The size that it has.
         actual: usize,
     },
+}
+
+impl fmt::Display for ForeignMemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sys(inner) => {
+                write!(f, "shared memory from another process: {inner} (expected a sealed memfd)")
+            }
+            Self::NotSealed { missing } => write!(
+                f,
+                "shared memory from another process is not sealed against {missing}: refused, since its owner could truncate it"
+            ),
+            Self::WrongSize { expected, actual } => write!(
+                f,
+                "shared memory from another process has {actual} bytes instead of {expected}: refused"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ForeignMemoryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Sys(inner) => Some(inner),
+            _ => None,
+        }
+    }
+}
+
+impl From<SysError> for ForeignMemoryError {
+    fn from(inner: SysError) -> Self {
+        Self::Sys(inner)
+    }
 }
 
 impl SharedMemory {
@@ -85,12 +110,14 @@ impl SharedMemory {
         let memory = Self { fd: create_memfd(&name).and_then(above_streams)?, size };
         // Before any seal or mapping: the default mode of a memfd lets other users reopen it for
         // writing through /proc.
-        named("fchmod", stat::fchmod(&memory.fd, Mode::S_IRUSR | Mode::S_IWUSR))?;
-        uninterrupted(|| {
-            named("fallocate", fcntl::fallocate(&memory.fd, FallocateFlags::empty(), 0, length))
-        })?;
-        let seals = REQUIRED_SEALS | SealFlag::F_SEAL_SEAL;
-        named("fcntl(F_ADD_SEALS)", fcntl::fcntl(&memory.fd, FcntlArg::F_ADD_SEALS(seals)))?;
+        let fd = memory.fd.as_raw_fd();
+        // SAFETY: - takes two numbers.
+        check_int("fchmod", unsafe { libc::fchmod(fd, libc::S_IRUSR | libc::S_IWUSR) })?;
+        // SAFETY: - takes four numbers.
+        uninterrupted(|| check_int("fallocate", unsafe { libc::fallocate(fd, 0, 0, length) }))?;
+        let seals = REQUIRED_SEALS | libc::F_SEAL_SEAL;
+        // SAFETY: - this fcntl takes a number.
+        check_int("fcntl(F_ADD_SEALS)", unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) })?;
         Ok(memory)
     }
 
@@ -102,12 +129,12 @@ impl SharedMemory {
     /// When it is not a memfd, is not sealed, or is empty.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, ForeignMemoryError> {
         // Seals first: a size that is read before the seals are known could still change.
-        let seals = named("fcntl(F_GET_SEALS)", fcntl::fcntl(&fd, FcntlArg::F_GET_SEALS))?;
-        let seals = SealFlag::from_bits_retain(seals);
-        for (seal, missing) in
-            [(SealFlag::F_SEAL_SHRINK, "shrinking"), (SealFlag::F_SEAL_GROW, "growing")]
+        // SAFETY: - this fcntl takes no argument.
+        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+        let seals = check_int("fcntl(F_GET_SEALS)", seals)?;
+        for (seal, missing) in [(libc::F_SEAL_SHRINK, "shrinking"), (libc::F_SEAL_GROW, "growing")]
         {
-            if !seals.contains(seal) {
+            if seals & seal == 0 {
                 return Err(ForeignMemoryError::NotSealed { missing });
             }
         }
@@ -137,12 +164,15 @@ impl SharedMemory {
     /// # Errors
     /// `ENOENT` without `/proc`; `EMFILE` when descriptors are used up.
     pub fn reopen_read_only(&self) -> SysResult<OwnedFd> {
-        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        uninterrupted(|| {
-            named("open(/proc/self/fd)", fcntl::open(path.as_str(), flags, Mode::empty()))
-        })
-        .and_then(above_streams)
+        let path = format!("/proc/self/fd/{}\0", self.fd.as_raw_fd());
+        let path = CStr::from_bytes_with_nul(path.as_bytes()).expect("a number has no zero byte");
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        let fd = uninterrupted(|| {
+            // SAFETY: - a text that ends with a zero byte and lives through the call.
+            check_int("open(/proc/self/fd)", unsafe { libc::open(path.as_ptr(), flags) })
+        })?;
+        // SAFETY: - open has just made the descriptor, and no other code knows it.
+        above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
     /// The size in bytes, fixed for ever (M1).
@@ -180,18 +210,23 @@ impl From<SharedMemory> for OwnedFd {
 }
 
 fn create_memfd(name: &CStr) -> SysResult<OwnedFd> {
-    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let create = |flags| {
+        // SAFETY: - a text that ends with a zero byte and lives through the call.
+        let fd = check_int("memfd_create", unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
+        // SAFETY: - memfd_create has just made the descriptor, and no other code knows it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // Never executable. Kernels before 6.3 do not know the flag; some later ones refuse a memfd
     // without it (sysctl vm.memfd_noexec).
-    let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
-    match named("memfd_create", memfd_create(name, flags | no_exec)) {
-        Err(error) if error.is(libc::EINVAL) => named("memfd_create", memfd_create(name, flags)),
+    match create(flags | libc::MFD_NOEXEC_SEAL) {
+        Err(error) if SysError::is(&error, libc::EINVAL) => create(flags),
         outcome => outcome,
     }
 }
 
 fn file_size(fd: BorrowedFd<'_>) -> SysResult<usize> {
-    let size = named("fstat", stat::fstat(fd))?.st_size;
+    let size = crate::file::status(fd)?.st_size;
     usize::try_from(size).map_err(|_| SysError::new("fstat", libc::EOVERFLOW))
 }
 
@@ -216,7 +251,7 @@ impl Mapping {
     /// - `ENXIO` of `mmap beyond the end of the file`: the file is shorter than `size`.
     /// - `EACCES`: the descriptor is not open for reading.
     pub fn map_read_only(fd: impl AsFd, size: usize) -> SysResult<Self> {
-        Self::map(fd.as_fd(), size, ProtFlags::PROT_READ)
+        Self::map(fd.as_fd(), size, libc::PROT_READ)
     }
 
     /// Maps the first `size` bytes for reading and writing.
@@ -224,18 +259,17 @@ impl Mapping {
     /// # Errors
     /// As [`Mapping::map_read_only`], and `EACCES` when the descriptor is not open for writing.
     pub fn map_read_write(fd: impl AsFd, size: usize) -> SysResult<Self> {
-        Self::map(fd.as_fd(), size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+        Self::map(fd.as_fd(), size, mapping::READ_WRITE)
     }
 
-    fn map(fd: BorrowedFd<'_>, size: usize, protection: ProtFlags) -> SysResult<Self> {
+    fn map(fd: BorrowedFd<'_>, size: usize, protection: libc::c_int) -> SysResult<Self> {
         let len = NonZeroUsize::new(size).ok_or(SysError::new("mmap", libc::EINVAL))?;
         // mmap itself would succeed, and the first access be a SIGBUS (M2).
         if file_size(fd)? < size {
             return Err(SysError::new("mmap beyond the end of the file", libc::ENXIO));
         }
-        // SAFETY: - without MAP_FIXED the kernel chooses a free range: no existing memory changes.
-        let start = unsafe { mman::mmap(None, len, protection, MapFlags::MAP_SHARED, fd, 0) };
-        Ok(Self { start: named("mmap", start)?.cast(), len: size })
+        let start = mapping::map(len, protection, libc::MAP_SHARED, Some(fd))?;
+        Ok(Self { start: start.cast(), len: size })
     }
 
     /// The first byte, page-aligned. Valid for [`Mapping::len`] bytes while the mapping lives;
@@ -301,9 +335,8 @@ impl Mapping {
     /// `ENOMEM` when the kernel cannot split its records of the address space.
     pub fn dont_fork(&self) -> SysResult<()> {
         // SAFETY: - the range is this mapping; DONTFORK changes nothing in this process.
-        let result =
-            unsafe { mman::madvise(self.start.cast(), self.len, MmapAdvise::MADV_DONTFORK) };
-        named("madvise(MADV_DONTFORK)", result)
+        let result = unsafe { libc::madvise(self.as_ptr().cast(), self.len, libc::MADV_DONTFORK) };
+        check_int("madvise(MADV_DONTFORK)", result).map(drop)
     }
 }
 
@@ -311,7 +344,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: - the range was mapped by `map` and is unmapped once, here; users of `as_ptr`
         // hold the mapping.
-        let result = unsafe { mman::munmap(self.start.cast(), self.len) };
+        let result = unsafe { mapping::unmap(self.start.cast(), self.len) };
         debug_assert!(result.is_ok(), "munmap of a whole mapping cannot fail: {result:?}");
     }
 }

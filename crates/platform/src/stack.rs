@@ -1,7 +1,7 @@
 //! Memory for stacks: mapped pages above a guard that faults.
 
-use crate::error::{SysError, SysResult, named};
-use nix::sys::mman::{self, MapFlags, ProtFlags};
+use crate::error::{SysError, SysResult, check_int};
+use crate::mapping::{self, READ_WRITE};
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -33,19 +33,13 @@ impl GuardedMapping {
         let size = size.checked_next_multiple_of(page).ok_or(too_large)?;
         let length = size.checked_add(guard).ok_or(too_large)?;
         let length = NonZeroUsize::new(length).ok_or(SysError::new("mmap", libc::EINVAL))?;
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_STACK;
-        // SAFETY: - a fresh mapping of no file touches nothing that exists.
-        let low = named("mmap", unsafe {
-            mman::mmap_anonymous(None, length, ProtFlags::PROT_NONE, flags)
-        })?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE | libc::MAP_STACK;
+        let low = mapping::map(length, libc::PROT_NONE, flags, None)?;
         let this = Self { low, length, guard };
         // SAFETY: - the range lies in the mapping above (`guard` is at most `length`), which no
         // other code knows.
-        let opened = unsafe {
-            let usable = NonNull::new_unchecked(low.as_ptr().byte_add(guard));
-            mman::mprotect(usable, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
-        };
-        named("mprotect", opened)?;
+        let opened = unsafe { libc::mprotect(low.as_ptr().byte_add(guard), size, READ_WRITE) };
+        check_int("mprotect", opened)?;
         Ok(this)
     }
 
@@ -77,7 +71,7 @@ impl Drop for GuardedMapping {
         // SAFETY: - our mapping; code that made pointers into it has dropped them (what lives in
         //           the mapping borrows it, or is the owner's to end first, like the stack of a
         //           coroutine).
-        let result = unsafe { mman::munmap(self.low, self.length.get()) };
+        let result = unsafe { mapping::unmap(self.low, self.length.get()) };
         debug_assert_eq!(result, Ok(()), "munmap of a whole mapping");
     }
 }

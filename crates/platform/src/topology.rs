@@ -8,6 +8,7 @@
 //! Processors of unequal speed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::affinity::{CpuId, CpuSet};
@@ -43,11 +44,10 @@ pub struct Topology {
 }
 
 /// Why the topology could not be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum TopologyError {
     /// A file is there, but cannot be read.
-    #[error("topology: cannot read {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -55,7 +55,6 @@ pub enum TopologyError {
         source: std::io::Error,
     },
     /// A file does not hold what the kernel documents.
-    #[error("topology: {} holds {content:?}: {reason}", path.display())]
     Garbage {
         /// The file.
         path: PathBuf,
@@ -66,14 +65,43 @@ pub enum TopologyError {
     },
     /// hwloc cannot tell, or knows of no processor.
     #[cfg(feature = "hwloc")]
-    #[error("topology: hwloc does not know this machine; use Topology::read")]
     Hwloc,
     /// No processor at all.
-    #[error("topology: no processor is online by {} (is /sys mounted?)", path.display())]
     NoProcessors {
         /// The folder of the processors.
         path: PathBuf,
     },
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, source } => {
+                write!(f, "topology: cannot read {}: {source}", path.display())
+            }
+            Self::Garbage { path, content, reason } => {
+                write!(f, "topology: {} holds {content:?}: {reason}", path.display())
+            }
+            #[cfg(feature = "hwloc")]
+            Self::Hwloc => {
+                f.write_str("topology: hwloc does not know this machine; use Topology::read")
+            }
+            Self::NoProcessors { path } => write!(
+                f,
+                "topology: no processor is online by {} (is /sys mounted?)",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TopologyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl Topology {

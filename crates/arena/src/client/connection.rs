@@ -7,7 +7,9 @@ use std::time::Duration;
 use platform::{SysError, fdpass};
 
 use super::ConnectError;
-use crate::message::{self, FromManager, MAX_MESSAGE, MessageError, ToManager};
+#[cfg(feature = "messages")]
+use crate::message::{self, FromManager, ToManager};
+use crate::message::{Heard, MAX_MESSAGE, MessageError, Said};
 
 /// A socket to the manager, for one conversation.
 #[derive(Debug)]
@@ -32,9 +34,19 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection broke, or the message is too long.
+    #[cfg(feature = "messages")]
     pub fn send(&self, message: &ToManager) -> Result<(), ConnectError> {
+        self.send_packet(message::encode(message))
+    }
+
+    /// Says what a program says.
+    pub(crate) fn say(&self, said: &Said) -> Result<(), ConnectError> {
+        self.send_packet(said.encode())
+    }
+
+    fn send_packet(&self, packet: Result<Vec<u8>, MessageError>) -> Result<(), ConnectError> {
         let path = || self.path.clone();
-        let packet = message::encode(message).map_err(|error| match error {
+        let packet = packet.map_err(|error| match error {
             MessageError::TooLong { length } => ConnectError::TooLong { path: path(), length },
             source => ConnectError::Message { path: path(), source },
         })?;
@@ -45,6 +57,7 @@ impl Connection {
     ///
     /// # Errors
     /// When there is none in time, the connection breaks, or the answer is no message.
+    #[cfg(feature = "messages")]
     pub fn receive(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
         self.receive_within(self.timeout)
     }
@@ -54,6 +67,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection breaks, or the answer is no message.
+    #[cfg(feature = "messages")]
     pub fn receive_patiently(
         &self,
         each: Duration,
@@ -67,15 +81,29 @@ impl Connection {
         }
     }
 
+    #[cfg(feature = "messages")]
     fn receive_within(
         &self,
         timeout: Duration,
     ) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
+        self.receive_packet(timeout, message::decode)
+    }
+
+    /// Waits for an answer to what a program said.
+    pub(crate) fn hear(&self) -> Result<(Heard, Vec<OwnedFd>), ConnectError> {
+        self.receive_packet(self.timeout, Heard::decode)
+    }
+
+    fn receive_packet<M>(
+        &self,
+        timeout: Duration,
+        decode: impl FnOnce(&[u8]) -> Result<M, MessageError>,
+    ) -> Result<(M, Vec<OwnedFd>), ConnectError> {
         let mut buffer = vec![0; MAX_MESSAGE];
         let (length, descriptors) =
             match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(timeout)) {
                 Ok(received) => received,
-                Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
+                Err(error) if error.is(libc::ETIMEDOUT) => {
                     return Err(ConnectError::Silent { path: self.path.clone(), timeout });
                 }
                 Err(error) => return Err(self.system(error)),
@@ -83,7 +111,7 @@ impl Connection {
         if length == 0 {
             return Err(self.broken("it closed the connection without an answer".into()));
         }
-        let answer = message::decode(&buffer[..length])
+        let answer = decode(&buffer[..length])
             .map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
         Ok((answer, descriptors))
     }

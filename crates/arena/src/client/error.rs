@@ -1,21 +1,20 @@
 //! Why a program is not managed.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::errno::Errno;
 use platform::SysError;
 
 use crate::area::AreaError;
 use crate::message::{MAX_MESSAGE, MessageError, Refused, RefusedCode};
 
 /// Why there is no connection. Each names the socket.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// No process listens there, or we may not connect.
-    #[error("no manager answers at {}: {source}", path.display())]
     Unreachable {
         /// The socket.
         path: PathBuf,
@@ -23,7 +22,6 @@ pub enum ConnectError {
         source: SysError,
     },
     /// The manager said no.
-    #[error("the manager at {} refused: {}", path.display(), refused.reason)]
     Refused {
         /// The socket.
         path: PathBuf,
@@ -31,7 +29,6 @@ pub enum ConnectError {
         refused: Refused,
     },
     /// The manager did not answer in time.
-    #[error("the manager at {} did not answer within {timeout:?}", path.display())]
     Silent {
         /// The socket.
         path: PathBuf,
@@ -39,7 +36,6 @@ pub enum ConnectError {
         timeout: Duration,
     },
     /// Something other than this version's manager answers there.
-    #[error("what answers at {} is no manager of this version: {source}", path.display())]
     Message {
         /// The socket.
         path: PathBuf,
@@ -47,10 +43,6 @@ pub enum ConnectError {
         source: MessageError,
     },
     /// What we had to say is longer than a message. Nothing was sent.
-    #[error(
-        "our message to the manager at {} is too long: it would have {length} bytes, and a message has at most {MAX_MESSAGE}",
-        path.display()
-    )]
     TooLong {
         /// The socket.
         path: PathBuf,
@@ -58,7 +50,6 @@ pub enum ConnectError {
         length: usize,
     },
     /// The answer is a message, but not one that belongs here.
-    #[error("the manager at {} broke the protocol: {what}", path.display())]
     Protocol {
         /// The socket.
         path: PathBuf,
@@ -66,7 +57,6 @@ pub enum ConnectError {
         what: String,
     },
     /// The areas that it sent are refused.
-    #[error("the manager at {} sent an area that cannot be used: {source}", path.display())]
     Area {
         /// The socket.
         path: PathBuf,
@@ -74,13 +64,61 @@ pub enum ConnectError {
         source: AreaError,
     },
     /// The connection broke, or the system has no thread for the watcher.
-    #[error("the connection to the manager at {}: {source}", path.display())]
     System {
         /// The socket.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { path, source } => {
+                write!(f, "no manager answers at {}: {source}", path.display())
+            }
+            Self::Refused { path, refused } => {
+                write!(f, "the manager at {} refused: {}", path.display(), refused.reason)
+            }
+            Self::Silent { path, timeout } => {
+                write!(f, "the manager at {} did not answer within {timeout:?}", path.display())
+            }
+            Self::Message { path, source } => write!(
+                f,
+                "what answers at {} is no manager of this version: {source}",
+                path.display()
+            ),
+            Self::TooLong { path, length } => write!(
+                f,
+                "our message to the manager at {} is too long: it would have {length} bytes, and a message has at most {MAX_MESSAGE}",
+                path.display()
+            ),
+            Self::Protocol { path, what } => {
+                write!(f, "the manager at {} broke the protocol: {what}", path.display())
+            }
+            Self::Area { path, source } => write!(
+                f,
+                "the manager at {} sent an area that cannot be used: {source}",
+                path.display()
+            ),
+            Self::System { path, source } => {
+                write!(f, "the connection to the manager at {}: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreachable { source, .. } => Some(source),
+            Self::Message { source, .. } => Some(source),
+            Self::Area { source, .. } => Some(source),
+            Self::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl ConnectError {
@@ -90,7 +128,7 @@ impl ConnectError {
             Self::Silent { .. } | Self::System { .. } | Self::Protocol { .. } => true,
             // No room in its queue.
             Self::Unreachable { source, .. } => {
-                [Errno::ETIMEDOUT, Errno::EAGAIN].iter().any(|it| source.is(*it as i32))
+                [libc::ETIMEDOUT, libc::EAGAIN].iter().any(|it| source.is(*it))
             }
             Self::Refused { refused, .. } => {
                 matches!(refused.code, RefusedCode::Full | RefusedCode::System)
@@ -107,9 +145,9 @@ mod tests {
     #[test]
     fn a_manager_without_time_or_room_may_answer_later_and_no_other_one() {
         let path = PathBuf::from("/m");
-        let unreachable = |errno: Errno| ConnectError::Unreachable {
+        let unreachable = |errno| ConnectError::Unreachable {
             path: path.clone(),
-            source: SysError::new("connect", errno as i32),
+            source: SysError::new("connect", errno),
         };
         let refused = |code| ConnectError::Refused {
             path: path.clone(),
@@ -121,17 +159,17 @@ mod tests {
             ConnectError::Silent { path: path.clone(), timeout },
             ConnectError::Protocol { path: path.clone(), what },
             ConnectError::System { path: path.clone(), source: broken },
-            unreachable(Errno::ETIMEDOUT),
-            unreachable(Errno::EAGAIN),
+            unreachable(libc::ETIMEDOUT),
+            unreachable(libc::EAGAIN),
             refused(RefusedCode::Full),
             refused(RefusedCode::System),
         ] {
             assert!(error.may_pass(), "{error}");
         }
         for error in [
-            unreachable(Errno::ENOENT),
-            unreachable(Errno::ECONNREFUSED),
-            unreachable(Errno::EACCES),
+            unreachable(libc::ENOENT),
+            unreachable(libc::ECONNREFUSED),
+            unreachable(libc::EACCES),
             refused(RefusedCode::Version),
             refused(RefusedCode::NotYours),
             refused(RefusedCode::Malformed),

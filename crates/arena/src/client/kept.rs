@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use platform::descriptor::{copy, is_same_file};
 use platform::event::{Doorbell, event_id};
-use platform::{SysError, SysResult, fdpass};
+use platform::{SysResult, fdpass};
 
 /// What a descriptor's number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +29,8 @@ struct Identity {
 
 impl Identity {
     fn of(fd: BorrowedFd<'_>) -> SysResult<Self> {
-        match nix::sys::stat::fstat(fd) {
-            Ok(stat) => Ok(Self { device: stat.st_dev, inode: stat.st_ino, mode: stat.st_mode }),
-            Err(errno) => Err(SysError::new("fstat", errno as i32)),
-        }
+        let status = platform::file::status(fd)?;
+        Ok(Self { device: status.st_dev, inode: status.st_ino, mode: status.st_mode })
     }
 }
 
@@ -136,7 +134,6 @@ impl Drop for Descriptors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::libc;
     use std::fs::File;
     use std::os::fd::{AsRawFd, FromRawFd, RawFd};
     use std::time::{Duration, Instant};

@@ -148,7 +148,7 @@ mod tests {
             refused: Refused { code, reason: String::new() },
         };
         let silent = ConnectError::Silent { path: path.clone(), timeout: ANSWER };
-        let source = platform::SysError::new("connect", nix::errno::Errno::ECONNREFUSED as i32);
+        let source = platform::SysError::new("connect", libc::ECONNREFUSED);
         let nobody = ConnectError::Unreachable { path: path.clone(), source };
         assert_eq!(
             [&silent, &refused(RefusedCode::Full)].map(longest_pause),

@@ -14,7 +14,7 @@ use crate::grant::MAX_CPUS;
 use crate::header::VERSION;
 use crate::hook::{self, Step};
 use crate::layout::{Down, Up};
-use crate::message::{FromManager, Held, MAX_LIBRARY, Register, ToManager};
+use crate::message::{Heard, Held, MAX_LIBRARY, Register, Said};
 
 /// What a manager gave.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Registration {
         held: Option<Held>,
         timeout: Duration,
     ) -> Result<Self, ConnectError> {
-        let register = ToManager::Register(Register {
+        let register = Said::Register(Register {
             layout: VERSION,
             max_processors: hello.max_processors.clamp(1, MAX_CPUS),
             request: hello.request.clamp(1, MAX_CPUS),
@@ -49,13 +49,13 @@ impl Registration {
         });
         let connection = Connection::open(path, timeout)?;
         hook::at(Step::Connected);
-        connection.send(&register)?;
+        connection.say(&register)?;
         hook::at(Step::RegisterSent);
-        let (answer, descriptors) = connection.receive()?;
+        let (answer, descriptors) = connection.hear()?;
         hook::at(Step::Answered);
         let registered = match answer {
-            FromManager::Registered(registered) => registered,
-            FromManager::Refused(refused) => {
+            Heard::Registered(registered) => registered,
+            Heard::Refused(refused) => {
                 return Err(ConnectError::Refused { path: path.to_owned(), refused });
             }
             other => {

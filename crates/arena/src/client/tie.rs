@@ -188,8 +188,8 @@ impl Tie {
             return false;
         };
         // An error means that the socket is not connected any more, which ends the watcher as well.
-        let _ended: nix::Result<()> =
-            nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+        // SAFETY: - takes two numbers; the descriptor is open as long as it is borrowed.
+        let _ended = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
         true
     }
 }

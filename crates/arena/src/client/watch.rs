@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use platform::signals::Blocked;
 use platform::{fdpass, process};
 
 use super::kept::Descriptors;
@@ -19,7 +19,7 @@ use super::reconnect;
 use super::starved::Starvation;
 use super::tie::Tie;
 use crate::global::Global;
-use crate::message::{self, FromManager, MAX_MESSAGE};
+use crate::message::{Heard, MAX_MESSAGE};
 
 /// The manager is silent when its heartbeat stands still for this many looks.
 const SILENT_LOOKS: u32 = 3;
@@ -45,14 +45,8 @@ enum Ended {
 /// Starts the watcher, with every signal blocked: the program's signals are for the program's
 /// threads.
 pub(super) fn start(tie: Arc<Tie>) -> io::Result<JoinHandle<()>> {
-    let mut before = SigSet::empty();
-    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
-    let started = thread::Builder::new()
-        .name("nanos-watch".into())
-        .stack_size(STACK)
-        .spawn(move || watch(&tie));
-    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
-    started
+    let _blocked = Blocked::begin()?;
+    thread::Builder::new().name("nanos-watch".into()).stack_size(STACK).spawn(move || watch(&tie))
 }
 
 fn watch(tie: &Tie) {
@@ -132,12 +126,12 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
         };
         if !ready.is_empty() {
             match fdpass::recv(socket, &mut packet, Some(Duration::ZERO)) {
-                Ok((length, _)) if length > 0 => match message::decode(&packet[..length]) {
-                    Ok(FromManager::Replaced | FromManager::Refused(_)) => return Ended::Over,
+                Ok((length, _)) if length > 0 => match Heard::decode(&packet[..length]) {
+                    Ok(Heard::Replaced | Heard::Refused(_)) => return Ended::Over,
                     // Nothing else that a manager says to a registered program needs an answer.
                     Ok(_) | Err(_) => continue,
                 },
-                Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {}
+                Err(error) if error.is(libc::ETIMEDOUT) => {}
                 Ok(_) | Err(_) => return Ended::Lost,
             }
         }

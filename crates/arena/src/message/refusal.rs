@@ -1,10 +1,9 @@
 //! Why the manager says no.
 
-use serde::{Deserialize, Serialize};
-
 /// Why the manager says no.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "messages", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "messages", serde(rename_all = "kebab-case"))]
 pub enum RefusedCode {
     /// The message or the layout has a version that the manager does not speak.
     Version,
@@ -22,8 +21,39 @@ pub enum RefusedCode {
     Cancelled,
 }
 
+impl RefusedCode {
+    const ALL: [Self; 7] = [
+        Self::Version,
+        Self::Malformed,
+        Self::Full,
+        Self::NotYours,
+        Self::System,
+        Self::NotPossible,
+        Self::Cancelled,
+    ];
+
+    /// Its name in messages.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::Malformed => "malformed",
+            Self::Full => "full",
+            Self::NotYours => "not-yours",
+            Self::System => "system",
+            Self::NotPossible => "not-possible",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The code of a name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.name() == name)
+    }
+}
+
 /// A refusal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "messages", derive(serde::Serialize, serde::Deserialize))]
 pub struct Refused {
     /// For programs.
     pub code: RefusedCode,

@@ -194,3 +194,62 @@ fn a_packet_of_the_history_fits_whatever_the_names_are() {
     let packet = encode(&FromManager::Accounts { rows }).unwrap();
     assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
 }
+
+fn registers() -> impl Strategy<Value = Register> {
+    let held = (any::<u32>(), any::<Vec<u32>>()).prop_map(|(epoch, cpus)| Held { epoch, cpus });
+    let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
+    let rest = (proptest::option::of(held), any::<Option<Vec<u32>>>());
+    (numbers, any::<(bool, bool)>(), any::<String>(), rest).prop_map(
+        |((layout, max_processors, request), (fixed_team, broker), library, (held, within))| {
+            Register { layout, max_processors, request, fixed_team, broker, library, held, within }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_program_says_byte_for_byte_what_serde_writes(register in registers()) {
+        let said = Said::Register(register.clone()).encode();
+        let written = encode(&ToManager::Register(register));
+        prop_assert_eq!(said.ok(), written.ok());
+    }
+
+    #[test]
+    fn a_program_hears_what_serde_wrote(slot: u64, line: u32, reason: String) {
+        let heard = |message: &FromManager| Heard::decode(&encode(message).unwrap()).unwrap();
+        let registered = Registered { slot };
+        prop_assert_eq!(
+            heard(&FromManager::Registered(registered.clone())),
+            Heard::Registered(registered)
+        );
+        prop_assert_eq!(heard(&FromManager::Joined { line }), Heard::Joined { line });
+        for code in [
+            RefusedCode::Version,
+            RefusedCode::Malformed,
+            RefusedCode::Full,
+            RefusedCode::NotYours,
+            RefusedCode::System,
+            RefusedCode::NotPossible,
+            RefusedCode::Cancelled,
+        ] {
+            let refused = Refused { code, reason: reason.clone() };
+            prop_assert_eq!(
+                heard(&FromManager::Refused(refused.clone())),
+                Heard::Refused(refused)
+            );
+        }
+        let kept = vec![reason];
+        prop_assert_eq!(
+            heard(&FromManager::Announced { narrow: None, kept }),
+            Heard::Other { name: "announced".into() }
+        );
+    }
+}
+
+#[test]
+fn a_program_says_and_hears_what_has_no_fields_as_serde_does() {
+    assert_eq!(Said::Join.encode().unwrap(), encode(&ToManager::Join).unwrap());
+    let heard = |message: &FromManager| Heard::decode(&encode(message).unwrap()).unwrap();
+    assert_eq!(heard(&FromManager::Replaced), Heard::Replaced);
+    assert_eq!(heard(&FromManager::Leaving), Heard::Other { name: "leaving".into() });
+}
