@@ -1,5 +1,5 @@
-//! The crates that others depend on, packed and built from what was packed; and that they need no
-//! library of the system.
+//! The crates that others depend on, packed and built from what was packed; that they need no
+//! library of the system; and that the library is light: few crates, each feature by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,10 +23,21 @@ const PACKED: [&str; 5] = [
 /// The first cargo that packs crates which depend on each other.
 const LEAST_MINOR: u32 = 90;
 
+/// The library, which programs depend on.
+const LIBRARY: &str = "nanothreads";
+
+/// The most crates that a program gets with the library as it is by default, itself and what only
+/// builds included.
+const MOST_CRATES: usize = 12;
+
+/// Features of the library that a program may want alone, together, or not at all.
+const FEATURE_SETS: [&str; 6] =
+    ["", "manager", "tasks", "adaptive", "manager,adaptive", "manager,tasks,adaptive"];
+
 /// Build helpers that look for, or compile, what is not Rust.
 const FOREIGN_BUILDERS: [&str; 5] = ["bindgen", "cc", "cmake", "pkg-config", "system-deps"];
 
-/// Packs, builds and checks; counts one check, and one that may be skipped.
+/// Packs, builds and checks; counts the checks, of which one may be skipped.
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
     let metadata = workspace
         .cargo(["metadata", "--format-version", "1"])
@@ -40,6 +51,23 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
         "{packages} packages are needed by {}; none needs a library of the system",
         PACKED.join(", ")
     );
+    let tree = workspace
+        .cargo(["tree", "--offline", "-p", LIBRARY, "-e", "normal,build", "--prefix", "none"])
+        .output()
+        .context("cannot run cargo tree")?;
+    if !tree.status.success() {
+        bail!("cargo tree failed: {}", String::from_utf8_lossy(&tree.stderr).trim());
+    }
+    let crates = few_enough(&String::from_utf8(tree.stdout)?, MOST_CRATES)?;
+    println!("{LIBRARY} builds {crates} crates by default, itself among them");
+    for features in FEATURE_SETS {
+        let mut check = workspace.cargo(["clippy", "--offline", "-q", "-p", LIBRARY, "--lib"]);
+        check.args(["--no-default-features", "--features", features, "--", "-D", "warnings"]);
+        must_succeed(&mut check)
+            .with_context(|| format!("{LIBRARY} with the features \"{features}\" alone"))?;
+    }
+    println!("{LIBRARY} builds with each of {} sets of features", FEATURE_SETS.len());
+    let checked = 2 + FEATURE_SETS.len() as u64;
     let version = workspace.cargo(["--version"]).output().context("cannot run cargo")?;
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     if minor(&version).is_some_and(|minor| minor < LEAST_MINOR) {
@@ -47,7 +75,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
             "package: packing together needs cargo 1.{LEAST_MINOR}, this is {}",
             version.trim()
         ));
-        return Ok(1);
+        return Ok(checked);
     }
     // A folder that was never there before: cargo keeps what it once unpacked from a place, and
     // would build that again.
@@ -58,7 +86,27 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
     let packed =
         must_succeed(command.arg(&folder).args(PACKED.iter().flat_map(|package| ["-p", package])));
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    packed.map(|()| 2)
+    packed.map(|()| checked + 1)
+}
+
+/// How many crates an output of `cargo tree --prefix none` names.
+///
+/// # Errors
+/// More than `most`, with their names.
+fn few_enough(tree: &str, most: usize) -> anyhow::Result<usize> {
+    // A crate that is named again may have a mark after its version.
+    let name = |line: &'_ str| line.split(' ').next().unwrap_or_default().to_owned();
+    let is_crate = |line: &&str| line.contains(" v");
+    let crates: BTreeSet<String> = tree.lines().filter(is_crate).map(name).collect();
+    if crates.len() > most {
+        let names = crates.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        bail!(
+            "{LIBRARY} builds {} crates by default, at most {most} are wanted: {names}; leave the \
+             new one out, or put it into a feature that is not a default one",
+            crates.len()
+        );
+    }
+    Ok(crates.len())
 }
 
 /// Reads "cargo 1.95.0 (...)".
@@ -215,5 +263,13 @@ mod tests {
     fn versions_of_cargo_are_read() {
         assert_eq!(minor("cargo 1.95.0 (abc 2026-01-01)"), Some(95));
         assert_eq!(minor("cargo 2"), None);
+    }
+
+    #[test]
+    fn crates_are_counted_once_and_too_many_are_named() {
+        let tree = "a v1.0.0 (/here)\nb v2.0.0\nc v0.1.0 (proc-macro)\n[build-dependencies]\nb v2.0.0 (*)\n";
+        assert_eq!(few_enough(tree, 3).unwrap(), 3);
+        let error = few_enough(tree, 2).unwrap_err().to_string();
+        assert!(error.contains("3 crates") && error.contains("a, b, c"), "{error}");
     }
 }

@@ -48,6 +48,8 @@
 #![allow(rustdoc::private_intra_doc_links)]
 // What cannot be written must not panic: `platform::message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
+// What only a manager's grants need stays where it belongs.
+#![cfg_attr(not(feature = "manager"), allow(dead_code))]
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
@@ -74,9 +76,11 @@ pub mod work;
 mod workers;
 
 // By one path each for the library beside this crate, wherever they stand here.
+#[cfg(feature = "manager")]
+#[doc(hidden)]
+pub use crate::manager::analyzer::period;
 #[doc(hidden)]
 pub use crate::{
-    manager::analyzer::period,
     manager::source,
     placement::nearness,
     process::{addresses, forked, panics},

@@ -1,6 +1,10 @@
 //! How a program follows a processor manager: where its threads sit, what it asks for and gives
 //! back, and which squeezed worker a waiting thread helps.
 //!
+//! # Without a manager (feature `manager` off)
+//! `manager/unmanaged.rs` stands in the place of all but [`source`]: a type that has no value, so
+//! that the compiler drops what would be done for a manager.
+//!
 //! # Seats (`manager/seats.rs`)
 //! The manager speaks of workers 0, 1, 2, ... of a program, and gives a processor to each of the
 //! first ones. *Seat* i is where it says that number i shall run. The master has seat 0; thread i
@@ -51,308 +55,29 @@
 //! threads (D15): a thread without a processor of its own shares those of its program, and threads
 //! that wait give way to it.
 
-use crate::placement::berth;
-use crate::program::mask_and_quota::MaskAndQuota;
-use crate::program::program;
-use crate::protocols::wishes::Wishes;
-use crate::sizer::{Lease, Seal, TeamSizer};
-use crate::workers::worker::Worker;
-use air::Desk;
-use analyzer::{Advice, Analyzer};
-use arena::client::{Client, ConnectError};
-use arena::domain::Domain;
-use arena::layout::VpState;
-use help::Help;
-use platform::affinity::{CpuSet, Tid};
-use platform::clock::{Ticks, monotonic_ns};
-use platform::lock::Mutex;
-use std::any::Any;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
-
+#[cfg(feature = "manager")]
 mod air;
+#[cfg(feature = "manager")]
 pub(crate) mod analyzer;
+#[cfg(feature = "manager")]
 mod help;
+#[cfg(feature = "manager")]
+mod managed;
+#[cfg(feature = "manager")]
+mod registration;
+#[cfg(feature = "manager")]
 mod seats;
 mod sitter;
 pub mod source;
+#[cfg(not(feature = "manager"))]
+mod unmanaged;
 
+#[cfg(feature = "manager")]
+pub use managed::Managed;
+#[cfg(feature = "manager")]
+use registration::register;
 pub(crate) use sitter::Sitter;
-
-/// Regions between two looks whether the policy wants to know what processors bring.
-const UNASKED: u32 = 64;
-
-/// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs
-/// on).
-#[derive(Debug)]
-pub struct Managed {
-    desk: Desk,
-    alone: MaskAndQuota,
-    wishes: Wishes,
-    help: Help,
-    /// Regions for which the analyzer still rests. Writer: the only master.
-    rest: AtomicU32,
-    /// Outermost regions forked. Writers: the masters, at each fork; several may lose a count.
-    forks: AtomicU32,
-    analyzer: Mutex<Analyzer>,
-}
-
-impl Managed {
-    /// A sizer that follows `client`.
-    pub fn new(client: Client) -> Self {
-        client.on_loss(seats::stand_up);
-        Self {
-            desk: Desk::new(client),
-            alone: MaskAndQuota::of_program(),
-            wishes: Wishes::default(),
-            help: Help::default(),
-            rest: AtomicU32::new(0),
-            forks: AtomicU32::new(0),
-            analyzer: Mutex::new(Analyzer::new()),
-        }
-    }
-
-    /// The same in the domain of that manager, in which programs pass processors to each other: a
-    /// processor that the program has no work for goes to another program directly, and one that
-    /// comes is used before the next grant names it.
-    #[must_use]
-    pub fn in_domain(self, domain: Domain) -> Self {
-        self.desk.join(domain, self.client().registrations());
-        self
-    }
-
-    /// That manager has a domain, and did not let the program in because of `error`. A manager that
-    /// did not answer in time is asked again.
-    pub(crate) fn outside_domain(self, error: &ConnectError) -> Self {
-        self.desk.is_left_out(error);
-        self
-    }
-
-    /// Has `call` called when another manager took the program in.
-    pub(crate) fn on_return(&self, call: fn()) {
-        self.client().on_return(call);
-    }
-
-    /// Another manager took the program in: joins its domain, if it has one.
-    pub(crate) fn comes_back(&self) {
-        self.desk.comes_back();
-    }
-
-    #[inline]
-    pub(super) fn client(&self) -> &Client {
-        &self.desk.client
-    }
-
-    /// True where the manager lets several programs take turns on the program's processor.
-    pub(crate) fn takes_turns(&self) -> bool {
-        self.client().is_alive() && self.client().grant().shared
-    }
-
-    /// True where it lets the program take turns with others on one processor.
-    #[inline]
-    pub(crate) fn has_one_in_turn(&self) -> bool {
-        let grant = self.client().grant();
-        grant.shared && grant.processors == 1 && self.client().is_alive()
-    }
-
-    /// A master forks the outermost region `region`, which could use `wanted` processors. Returns
-    /// how many it may have at most, whatever is granted. Cost in most cases: two loads and a
-    /// store.
-    #[inline]
-    pub(crate) fn at_fork(&self, wanted: usize, region: usize) -> usize {
-        if self.wishes.are_down() {
-            self.wishes.rise(&self.desk, wanted);
-        }
-        // ORDERING: Relaxed, all of `forks` and `rest` - hints: whether it forks, and for how long
-        // not to look. With several masters a count is lost.
-        self.forks.store(self.forks.load(Relaxed).wrapping_add(1), Relaxed);
-        let rest = self.rest.load(Relaxed);
-        if rest > 0 {
-            self.rest.store(rest - 1, Relaxed);
-            return usize::MAX;
-        }
-        self.analyze(|analyzer| analyzer.forks(region, monotonic_ns))
-    }
-
-    /// All that the masters want is asked for again, if it is not.
-    pub(crate) fn asks_again(&self) {
-        if self.client().is_alive() && self.wishes.are_down() {
-            self.wishes.rise(&self.desk, 0);
-        }
-    }
-
-    /// The outermost region has `size` threads, more than one.
-    #[inline]
-    pub(crate) fn forked(&self, size: u32) {
-        // ORDERING: Relaxed - as in `at_fork`.
-        if self.rest.load(Relaxed) == 0
-            && let Ok(mut analyzer) = self.analyzer.try_lock()
-        {
-            analyzer.forked(size);
-        }
-    }
-
-    /// An iteration of the program's outer loop begins: the calling thread, outside regions, says
-    /// so.
-    pub(crate) fn iteration_begins(&self) {
-        // ORDERING: Relaxed - as in `at_fork`.
-        if self.rest.load(Relaxed) == 0 {
-            self.analyze(|analyzer| analyzer.is_told(monotonic_ns()));
-        }
-    }
-
-    /// Asks the analyzer, where there is something to analyze: one master, which has processors of
-    /// its own, under a policy that decides by what is reported.
-    fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
-        if !self.client().wants_reports() {
-            // ORDERING: Relaxed - as in `at_fork`.
-            self.rest.store(UNASKED, Relaxed);
-            return usize::MAX;
-        }
-        let grant = self.client().grant();
-        if !self.client().is_alive()
-            || grant.processors <= analyzer::BASE
-            || !program().masters().are_one()
-        {
-            return usize::MAX;
-        }
-        // Held by another master, which came this moment: nothing is measured then.
-        let Ok(mut analyzer) = self.analyzer.try_lock() else { return usize::MAX };
-        let advice = ask(&mut analyzer);
-        drop(analyzer);
-        // ORDERING: Relaxed - as in `at_fork`.
-        self.rest.store(advice.rest, Relaxed);
-        if let Some(measured) = advice.report {
-            measured.send(self.client());
-        }
-        advice.most.map_or(usize::MAX, |most| most as usize)
-    }
-
-    /// Where a thread waits: it follows a new grant, and helps a worker that has no processor.
-    /// `worker`: the calling thread, unless it is the program's. Cost when nothing is new: a few
-    /// loads.
-    #[inline]
-    pub(crate) fn at_safe_point(&self, worker: Option<&'static Worker>) {
-        if let Some(worker) = worker
-            && !worker.station().follows(self.epoch())
-        {
-            self.follow(worker);
-        }
-        if self.client().preempted() > 0 {
-            self.help.somebody(self, worker);
-        }
-    }
-
-    /// The calling thread is between two pieces of its work ([`crate::regions::safe_point`]).
-    #[inline]
-    pub(crate) fn between_pieces(&self, sitter: &Sitter) {
-        let epoch = self.desk.epoch();
-        if sitter.worked_under().replace(epoch) != epoch {
-            self.goes_on(sitter);
-        }
-    }
-
-    /// An idle worker looked before it sleeps and found nothing.
-    #[cold]
-    pub(crate) fn falls_asleep(&self, worker: &Worker) {
-        self.client().set_vp_state(worker.seat(), VpState::Parked);
-    }
-
-    /// It has found nothing for `idle` ticks. Returns after which time it should say so again,
-    /// while it sleeps.
-    #[cold]
-    pub(crate) fn idles(&self, worker: &Worker, idle: u64) -> Option<Duration> {
-        if !self.client().is_alive() {
-            return None;
-        }
-        let idle_us = idle / Ticks::about_us(1).max(1);
-        // ORDERING: Relaxed - as in `at_fork`.
-        let (forks, lease) = (self.forks.load(Relaxed), self.lease());
-        let again = if program().masters().are_one() {
-            self.wishes.lower(&self.desk, worker.seat(), lease, idle_us, forks)
-        } else {
-            let shares = program().masters().shares();
-            shares.look_around(None);
-            self.wishes.lower_beside_others(&self.desk, lease, idle_us, forks, shares.busy())
-        };
-        again.map(Duration::from_micros)
-    }
-
-    /// It found something.
-    #[cold]
-    pub(crate) fn is_awake(&self, worker: &Worker) {
-        self.client().set_vp_state(worker.seat(), VpState::Running);
-        if self.wishes.are_down() {
-            self.wishes.rise(&self.desk, 0);
-        }
-    }
-}
-
-impl TeamSizer for Managed {
-    #[inline]
-    fn limit(&self) -> usize {
-        if !self.client().is_alive() {
-            return self.alone.limit();
-        }
-        let granted = self.desk.processors();
-        // Of that class a team has as many threads as the program has processors in all (D4), which
-        // share those that it was granted (`room`).
-        if self.client().grant().fixed_team { granted.max(program().processors()) } else { granted }
-    }
-
-    fn room(&self) -> usize {
-        if self.client().is_alive() { self.desk.processors() } else { self.alone.limit() }
-    }
-
-    fn request(&self, wanted: usize) {
-        if self.client().is_alive() {
-            self.wishes.ask(&self.desk, wanted);
-        }
-    }
-
-    fn lease(&self) -> Lease {
-        if !self.client().is_alive() {
-            Lease::Unmanaged
-        } else if self.client().grant().dedicated {
-            Lease::Dedicated
-        } else {
-            Lease::Wanted
-        }
-    }
-
-    /// These are changes, too: the death of the manager, what is in the air, and that the program
-    /// has now one master or several (the seats).
-    #[inline]
-    fn epoch(&self) -> u32 {
-        if self.client().is_alive() {
-            self.desk.epoch() << 2 | u32::from(program().masters().are_one()) << 1 | 1
-        } else {
-            berth::NO_GRANT
-        }
-    }
-
-    fn processors(&self) -> Option<CpuSet> {
-        self.client().is_alive().then(|| self.desk.cpus())
-    }
-
-    fn enlist(&self, index: usize, tid: Tid) {
-        self.client().enlist_vp(index, tid);
-    }
-
-    fn refresh(&self) {
-        self.alone.refresh();
-    }
-
-    /// The child does not have the manager's areas.
-    fn survives_fork(&self) -> bool {
-        false
-    }
-
-    fn forks_nothing(&self, _: Seal) -> bool {
-        true
-    }
-
-    fn managed(&self, _: Seal) -> Option<&dyn Any> {
-        Some(self)
-    }
-}
+#[cfg(not(feature = "manager"))]
+pub use unmanaged::Managed;
+#[cfg(not(feature = "manager"))]
+use unmanaged::register;

@@ -71,10 +71,13 @@
 
 // What cannot be written must not panic: `platform::message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
+// What only tasks need of the rest stays where it belongs.
+#![cfg_attr(not(feature = "tasks"), allow(dead_code))]
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
 mod builder;
+#[cfg(feature = "tasks")]
 mod detached;
 mod groups;
 mod idle;
@@ -91,11 +94,13 @@ pub mod process;
 pub mod recipes {}
 mod region;
 mod sort;
+#[cfg(feature = "tasks")]
 mod tasks;
 mod teams;
 pub mod workers;
 
 pub use builder::{BuildError, Builder, Waiting, builder};
+#[cfg(feature = "tasks")]
 pub use detached::{Spawned, spawn, spawn_cancellable};
 pub use engine::{Member, Statistics, TeamSizer, statistics};
 pub use groups::{Group, Groups, groups};
@@ -112,11 +117,18 @@ pub use sort::{
     par_sort, par_sort_by, par_sort_by_key, par_sort_unstable, par_sort_unstable_by,
     par_sort_unstable_by_key,
 };
+#[cfg(feature = "tasks")]
 pub use tasks::cell::DataCell;
+#[cfg(feature = "tasks")]
 pub use tasks::completion::{Completion, Spawner};
+#[cfg(feature = "tasks")]
 pub use tasks::depend::Access;
+#[cfg(feature = "tasks")]
 pub use tasks::group::Canceller;
+#[cfg(feature = "tasks")]
 pub use tasks::scope::{Scope, scope};
+#[cfg(feature = "tasks")]
 pub use tasks::task::{Task, TaskRef};
+#[cfg(feature = "tasks")]
 pub use tasks::task_group::TaskGroup;
 pub use teams::{Buffers, Team, TeamError, TeamMember};

@@ -25,8 +25,8 @@ impl Blocked {
     pub fn begin() -> SysResult<Self> {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: - sigfillset writes a whole set, to a place for one; pthread_sigmask reads it, and
-        //           writes another whole set.
+        // SAFETY: - sigfillset writes a whole set, to a place for one; pthread_sigmask reads it,
+        //           and writes another whole set.
         let result = unsafe {
             libc::sigfillset(all.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr())

@@ -55,7 +55,7 @@ pub fn split(total: usize, weights: &[usize]) -> Vec<usize> {
         left -= *size;
         remainders.push((share % weight, index));
     }
-    remainders.sort_by_key(|&(remainder, index)| (std::cmp::Reverse(remainder), index));
+    remainders.sort_unstable_by_key(|&(remainder, index)| (std::cmp::Reverse(remainder), index));
     // Fewer than there are remainders: each is below 1.
     for &(_, index) in remainders.iter().take(left) {
         sizes[index] += 1;

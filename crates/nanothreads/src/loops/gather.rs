@@ -168,11 +168,33 @@ impl<T> Gathered<T> {
         }
     }
 
-    fn into_iter(self) -> impl Iterator<Item = T> {
-        let (few, many) = match self {
-            Self::Few(values) => (Some(values), None),
-            Self::Many(values) => (None, Some(values)),
-        };
-        few.into_iter().flatten().chain(many.into_iter().flatten()).flatten()
+    fn into_iter(self) -> Values<T> {
+        match self {
+            Self::Few(values) => Values::Few(values.into_iter()),
+            Self::Many(values) => Values::Many(values.into_iter()),
+        }
+    }
+}
+
+/// The values that there are. A type of its own: made of the standard library's adapters it was
+/// half of what the compiler has to do for a program's reduction.
+enum Values<T> {
+    Few(std::array::IntoIter<Option<T>, FEW>),
+    Many(std::vec::IntoIter<Option<T>>),
+}
+
+impl<T> Iterator for Values<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        loop {
+            let place = match self {
+                Self::Few(values) => values.next(),
+                Self::Many(values) => values.next(),
+            };
+            if let Some(value) = place? {
+                return Some(value);
+            }
+        }
     }
 }
