@@ -5,6 +5,7 @@
 //! numbers of its calls. It shows no weak orderings: those are the models' (`cargo xtask test
 //! models`). Cross compiler, emulator and standard library are installed where that is allowed.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::setup::{Workspace, find_program, install, is_root, must_succeed};
@@ -28,6 +29,11 @@ const TESTED: [&str; 5] = [
     "nanothreads-policies",
     "nanothreads",
 ];
+
+/// Tests that start themselves as another program: the kernel runs none of this target without the
+/// emulator before it.
+const OTHER_PROGRAMS: [&str; 1] =
+    ["skip::tests::the_harness_does_not_capture_it_and_the_file_has_every_line"];
 
 /// What to run.
 #[derive(clap::Args)]
@@ -66,6 +72,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", format!("{EMULATOR} -L {SYSTEM}"))
         .arg("--")
         .args(&options.tests);
+    for test in OTHER_PROGRAMS {
+        tests.args(["--skip", test]);
+        skips::note(format_args!("{test}: starts a program, which {EMULATOR} does not follow"));
+    }
     must_succeed(&mut tests)
 }
 
@@ -78,7 +88,7 @@ fn standard_library() -> Result<(), String> {
             .output();
         listed.is_ok_and(|output| {
             let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            output.status.success() && std::path::Path::new(&folder).is_dir()
+            output.status.success() && Path::new(&folder).is_dir()
         })
     };
     if installed() {
@@ -96,20 +106,25 @@ fn standard_library() -> Result<(), String> {
 
 /// Linker and emulator. `Err` says why they are not to be had.
 fn cross_tools() -> Result<(), String> {
-    let is_there = || find_program(LINKER).is_some() && find_program(EMULATOR).is_some();
+    // A compiler may be there without the C library that it links: it is no package that it needs.
+    let has_library = || Path::new(SYSTEM).join("lib/crti.o").exists();
+    let is_there =
+        || find_program(LINKER).is_some() && find_program(EMULATOR).is_some() && has_library();
     if is_there() {
         return Ok(());
     }
     let packages = PACKAGES.join(" ");
     if find_program("apt-get").is_none() || !is_root() {
         return Err(format!(
-            "{LINKER} or {EMULATOR} is missing; install them with: sudo apt-get install -y {packages}"
+            "{LINKER}, {EMULATOR} or the C library below {SYSTEM} is missing; install them with: sudo apt-get install -y {packages}"
         ));
     }
     install(&PACKAGES).map_err(|error| format!("{packages} cannot be installed: {error:#}"))?;
     if is_there() {
         Ok(())
     } else {
-        Err(format!("{packages} are installed, and {LINKER} or {EMULATOR} is missing still"))
+        Err(format!(
+            "{packages} are installed, and {LINKER}, {EMULATOR} or the C library below {SYSTEM} is missing still"
+        ))
     }
 }
