@@ -286,12 +286,12 @@ pub(crate) fn at(seat: Seat) -> here::Guard {
 }
 
 /// How many threads, the caller included, may take part in what it forks by joins now; 1 where
-/// joins are two calls, or where others have something better to take.
+/// joins are two calls. Not counted are those that could take a task of the caller's instead.
 pub(crate) fn room() -> usize {
     if here::is_closed() {
         return 1;
     }
-    here::seat().filter(|seat| !seat.has_tasks()).map_or(1, |seat| seat.crew().size())
+    here::seat().map_or(1, |seat| seat.crew().size().saturating_sub(seat.tasks()).max(1))
 }
 
 /// Where the calling thread stands among the members of a join.

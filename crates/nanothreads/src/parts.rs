@@ -14,8 +14,8 @@
 //!
 //! # How many parts
 //! As many as the join or scope has members, and no more than the caller has processors: a thread
-//! that is busy now may come later. One, that is a call, where the caller's older halves have found
-//! no thief, or where others could take a whole task instead ([`join::room`]).
+//! that is busy now may come later. Less those for which the caller has a whole task to be taken
+//! ([`join::room`]). One, that is a call, where the caller's older halves have found no thief.
 
 use crate::join::{self, join};
 use crate::region;

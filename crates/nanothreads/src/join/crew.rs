@@ -96,8 +96,8 @@ pub(crate) struct Around {
     pub(crate) scope: *const (),
     /// Wakes another member than this one: a half was offered.
     pub(crate) wake: unsafe fn(*const (), usize),
-    /// Whether this member has tasks that others could take.
-    pub(crate) has_tasks: unsafe fn(*const (), usize) -> bool,
+    /// How many tasks this member has that others could take.
+    pub(crate) tasks: unsafe fn(*const (), usize) -> usize,
 }
 
 // SAFETY: - both functions may be called on any thread: the scheduler is `Sync`.
@@ -267,12 +267,12 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// True when the member has something for others that is larger than what it would offer them
-    /// now.
-    pub(super) fn has_tasks(self) -> bool {
-        self.crew.around.is_some_and(|Around { scope, has_tasks, .. }| {
+    /// What the member has for others that is larger than what it would offer them now: for each of
+    /// these one of them will have something to do.
+    pub(super) fn tasks(self) -> usize {
+        self.crew.around.map_or(0, |Around { scope, tasks, .. }| {
             // SAFETY: - `serve`'s contract.
-            unsafe { has_tasks(scope, self.index as usize) }
+            unsafe { tasks(scope, self.index as usize) }
         })
     }
 

@@ -105,9 +105,9 @@ unsafe fn wake_other(scope: *const (), member: usize) {
 
 /// # Safety
 /// - `scope` is a live scheduler.
-unsafe fn has_tasks_of(scope: *const (), member: usize) -> bool {
+unsafe fn tasks_of(scope: *const (), member: usize) -> usize {
     // SAFETY: - caller's contract.
-    !unsafe { &*scope.cast::<Scheduler>() }.stealers[member].is_empty()
+    unsafe { &*scope.cast::<Scheduler>() }.stealers[member].len()
 }
 
 #[cold]
@@ -168,7 +168,7 @@ impl Scheduler {
         let scope = Arc::as_ptr(&scheduler).cast();
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
             if let Some(crew) = &mut unique.crew {
-                let around = Around { scope, wake: wake_other, has_tasks: has_tasks_of };
+                let around = Around { scope, wake: wake_other, tasks: tasks_of };
                 // SAFETY: - the crew is the scheduler's, which stays where it is; both functions
                 //           take a scheduler.
                 unsafe { crew.serve(around, workers) };

@@ -90,6 +90,35 @@ fn loops_in_two_tasks_have_the_threads_together() {
 }
 
 #[test]
+fn a_loop_has_the_threads_that_the_callers_queued_task_leaves() {
+    own_process!();
+    let _one = eight();
+    let begin = Instant::now();
+    let (began, may_end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let wait = |word: &AtomicUsize, wanted: usize| {
+        while word.load(Relaxed) < wanted && begin.elapsed() < LONGEST {
+            thread::yield_now();
+        }
+    };
+    scope(|s| {
+        let others = current_num_threads() - 1;
+        assert!(others + 1 >= MANY, "{others}");
+        for _ in 0..others {
+            s.spawn(|_| {
+                began.fetch_add(1, Relaxed);
+                wait(&may_end, 1);
+            });
+        }
+        // None is left to take what comes now.
+        wait(&began, others);
+        s.spawn(|_| ());
+        let threads = current_num_threads();
+        may_end.store(1, Relaxed);
+        assert!(threads > 1, "the caller alone, with one task queued and {others} others");
+    });
+}
+
+#[test]
 fn joins_in_a_task_have_the_members_of_the_scope() {
     own_process!();
     fn halve(meeting: &Meeting, depth: u32) {
