@@ -86,6 +86,8 @@ pub struct Ledger {
     /// The decision in force is one of [`Policy::release`]: the end of the quantum asks for another
     /// one.
     is_passing: bool,
+    /// Programs of the manager before this one are on their way back.
+    is_returning: bool,
     /// What the last settlement followed from, besides the decision.
     settled: resting::Settled,
     /// Kept for its space.
@@ -113,6 +115,7 @@ impl Ledger {
             turn_ends: None,
             hold_ends: None,
             is_passing: false,
+            is_returning: false,
             settled: resting::Settled::default(),
             views: Vec::new(),
         }
@@ -157,6 +160,13 @@ impl Ledger {
             .filter(|id| self.machine.cpus.iter().any(|cpu| cpu.id == *id))
             .collect();
         self.placement.remember_newcomer(app, &managed);
+    }
+
+    /// Whether programs of the manager before this one are on their way back. As long as they are,
+    /// no processor is too young to be taken (M4): the first that came back has what the others
+    /// held.
+    pub fn set_returning(&mut self, is_returning: bool) {
+        self.is_returning = is_returning;
     }
 
     /// A program says below how many processors it gains nothing; true when that is new.

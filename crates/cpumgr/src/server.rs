@@ -370,6 +370,7 @@ impl Server {
     /// Decides, publishes, answers, until nothing new happened meanwhile.
     fn finish_pass(&mut self, now: u64) {
         self.bury(now);
+        self.ledger.set_returning(self.legacy.is_returning(now));
         let due = self.ledger.next_deadline().is_some_and(|time| time <= now);
         if due {
             self.stirred = true;
@@ -422,6 +423,9 @@ impl Server {
             self.publish(&changes, now);
             for serial in std::mem::take(&mut self.arrived) {
                 self.welcome(serial);
+                if let Some(back) = self.connections.get(&serial) {
+                    self.legacy.is_back(back.peer.pid);
+                }
                 if let Some(foreign) = &mut self.foreign {
                     foreign.look_closely(now);
                 }

@@ -31,16 +31,17 @@ struct Service {
     told: UnixDatagram,
     /// What the service left in its store, by name.
     store: Vec<(String, OwnedFd)>,
-    options: Vec<&'static str>,
+    options: Vec<String>,
     watchdog: Option<Duration>,
     child: Option<Child>,
 }
 
 impl Service {
-    fn new(options: &[&'static str], watchdog: Option<Duration>) -> Self {
+    fn new(options: &[&str], watchdog: Option<Duration>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let told = UnixDatagram::bind(dir.path().join("notify")).unwrap();
-        Self { dir, told, store: Vec::new(), options: options.to_vec(), watchdog, child: None }
+        let options = options.iter().map(|it| (*it).to_owned()).collect();
+        Self { dir, told, store: Vec::new(), options, watchdog, child: None }
     }
 
     fn socket(&self) -> PathBuf {
@@ -270,6 +271,65 @@ fn a_listener_in_the_store_outlives_a_killed_manager() {
     service.say("stop");
     service.ends();
     assert!(!service.socket().exists(), "the file was a manager's own");
+}
+
+/// What the manager that began last granted: each program's number of processors, and whether it
+/// was to share one.
+fn grants_of_the_last_one(trace: &std::path::Path) -> Vec<(u64, u64, bool)> {
+    let text = fs::read_to_string(trace).unwrap();
+    let lines = text.lines().map(|it| serde_json::from_str::<serde_json::Value>(it).unwrap());
+    let mut lines: Vec<_> = lines.collect();
+    let begin = lines.iter().rposition(|it| it["event"] == "start").unwrap();
+    let grants = lines.drain(begin..).filter(|it| it["event"] == "allocation");
+    let count = |it: &serde_json::Value| it["cpus"].as_array().unwrap().len() as u64;
+    grants
+        .map(|it| (it["pid"].as_u64().unwrap(), count(&it), it["shared"].as_bool().unwrap()))
+        .collect()
+}
+
+#[test]
+fn programs_that_come_back_after_a_restart_never_share_because_others_were_back_before_them() {
+    let mut service = Service::new(&["--policy", "dss-ts", "--quantum", "1s"], None);
+    if platform::affinity::affinity(None).unwrap().len() < 2 {
+        return platform::skip!("two processors are needed");
+    }
+    let trace = service.dir.path().join("trace");
+    service.options.extend(["--trace".to_owned(), trace.to_str().unwrap().to_owned()]);
+    service.start(&[]);
+    service.hear_until("FDSTORE=1");
+    let mut programs = [2, 2].map(|wanted| Program::start(&service.socket(), wanted, wanted));
+    let alone = |seen: &support::Seen| seen.alive && !seen.shared && seen.processors == 1;
+    for program in &mut programs {
+        program.until("each has one", alone);
+    }
+    // Killed, told to keep its programs (as `systemctl restart` and an upgrade do), told to begin
+    // anew in its own process.
+    for way in ["kill", "signal", "restart"] {
+        let begin = std::time::Instant::now();
+        match way {
+            "kill" => service.kill(),
+            "signal" => {
+                service.signal(libc::SIGUSR2);
+                service.ends();
+            }
+            _ => service.say("restart"),
+        }
+        if way != "restart" {
+            service.start(&[]);
+        }
+        service.hear_until("READY=1");
+        let ready = begin.elapsed();
+        for program in &mut programs {
+            program.until("it is back", alone);
+        }
+        println!("measured: {way}: ready after {ready:?}, all back after {:?}", begin.elapsed());
+        let grants = eventually("the trace says so", || {
+            let grants = grants_of_the_last_one(&trace);
+            let has = |it: &Program| grants.iter().any(|grant| grant.0 == u64::from(it.pid()));
+            programs.iter().all(has).then_some(grants)
+        });
+        assert!(grants.iter().all(|(_, count, shared)| *count > 0 && !shared), "{way}: {grants:?}");
+    }
 }
 
 #[test]

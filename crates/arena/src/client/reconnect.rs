@@ -19,7 +19,7 @@
 //! B looks at the note again and writes 3.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::ConnectError;
 use super::hello::Hello;
@@ -29,23 +29,27 @@ use crate::hook::{self, Step};
 use crate::layout::{Verdict, VpState};
 use crate::message::{Held, RefusedCode};
 
-/// Between two attempts, at first and at most. Twice as long each time.
+/// Between two attempts at least, and while no manager is there at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// While no manager is there, a pause is this part of the time that passed without one: a program
+/// adds no more to the time that the next manager takes to come. An attempt is one system call that
+/// fails.
+const PART: u32 = 8;
 /// At most while a manager is there that has no time or no room: each attempt costs it, and a
-/// program whose user owes comes in no sooner for it.
+/// program whose user owes comes in no sooner for it. Twice as long each time.
 const LAST_PAUSE_WHILE_BUSY: Duration = Duration::from_secs(30);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// Tries until a manager takes the program in (true), or the client ends (false).
 pub(super) fn until_taken_in(tie: &Tie) -> bool {
-    let (mut pause, mut last) = (FIRST_PAUSE, LAST_PAUSE);
+    let lost = Instant::now();
+    let mut pause = FIRST_PAUSE;
     while !tie.life.is_gone() {
         // Not all programs of a dead manager in one moment.
         let jitter = pause / 16 * (std::process::id() % 16);
         thread::park_timeout(pause + jitter);
-        pause = (pause * 2).min(last);
         if tie.life.is_gone() {
             break;
         }
@@ -62,20 +66,23 @@ pub(super) fn until_taken_in(tie: &Tie) -> bool {
                 tie.life.end();
             }
             // No time or no room, no manager there yet, or one that ends just now.
-            Err(error) => last = longest_pause(&error),
+            Err(error) => pause = next_pause(&error, pause, lost.elapsed()),
         }
     }
     false
 }
 
-/// The longest pause after such a failure.
-fn longest_pause(error: &ConnectError) -> Duration {
-    match error {
-        ConnectError::Silent { .. } => LAST_PAUSE_WHILE_BUSY,
-        ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Full => {
-            LAST_PAUSE_WHILE_BUSY
-        }
-        _ => LAST_PAUSE,
+/// The pause after such a failure, `without` a manager for so long.
+fn next_pause(error: &ConnectError, pause: Duration, without: Duration) -> Duration {
+    let is_busy = match error {
+        ConnectError::Silent { .. } => true,
+        ConnectError::Refused { refused, .. } => refused.code == RefusedCode::Full,
+        _ => false,
+    };
+    if is_busy {
+        (pause * 2).min(LAST_PAUSE_WHILE_BUSY)
+    } else {
+        (without / PART).clamp(FIRST_PAUSE, LAST_PAUSE)
     }
 }
 
@@ -141,7 +148,7 @@ mod tests {
     use crate::message::Refused;
 
     #[test]
-    fn the_pause_grows_longer_while_a_manager_has_no_time_or_no_room() {
+    fn the_pause_follows_the_time_without_a_manager_and_grows_while_one_has_no_time_or_no_room() {
         let path = std::path::PathBuf::from("/m");
         let refused = |code| ConnectError::Refused {
             path: path.clone(),
@@ -149,11 +156,17 @@ mod tests {
         };
         let silent = ConnectError::Silent { path: path.clone(), timeout: ANSWER };
         let source = platform::SysError::new("connect", libc::ECONNREFUSED);
-        let nobody = ConnectError::Unreachable { path: path.clone(), source };
-        assert_eq!(
-            [&silent, &refused(RefusedCode::Full)].map(longest_pause),
-            [LAST_PAUSE_WHILE_BUSY; 2]
-        );
-        assert_eq!([&nobody, &refused(RefusedCode::System)].map(longest_pause), [LAST_PAUSE; 2]);
+        let absent = ConnectError::Unreachable { path: path.clone(), source };
+        let (second, long) = (Duration::from_secs(1), Duration::from_secs(3600));
+        for busy in [&silent, &refused(RefusedCode::Full)] {
+            assert_eq!(next_pause(busy, FIRST_PAUSE, second), 2 * FIRST_PAUSE);
+            assert_eq!(next_pause(busy, 29 * second, long), LAST_PAUSE_WHILE_BUSY);
+        }
+        for failure in [&absent, &refused(RefusedCode::System)] {
+            let after = |without| next_pause(failure, LAST_PAUSE_WHILE_BUSY, without);
+            assert_eq!([Duration::ZERO, second / 10].map(after), [FIRST_PAUSE; 2]);
+            assert_eq!(after(2 * second), second / 4);
+            assert_eq!(after(long), LAST_PAUSE);
+        }
     }
 }

@@ -6,6 +6,11 @@
 //! program until then ([`Ledger::next_deadline`]), unless that program wants less. The program that
 //! is to have the processor waits. If it would hold nothing meanwhile, it is on an idle processor,
 //! if there is one, or shares the processor that it waits for (L2).
+//!
+//! After a manager's end its programs come back to the next one, one after the other, and the first
+//! has the whole machine until the second is there. What it has so is not held for it: every other
+//! program would share a processor until then, and lost no processor by a decision of a policy
+//! ([`Ledger::set_returning`]).
 
 use std::collections::BTreeMap;
 
@@ -200,6 +205,9 @@ impl Ledger {
     /// processor replaces none of a program's own.
     fn kept(&self, now: Nanos) -> Vec<Kept> {
         let mut all = Vec::new();
+        if self.is_returning {
+            return all;
+        }
         for (by, entry) in
             self.entries.iter().enumerate().filter(|(_, entry)| !entry.holding.shared)
         {

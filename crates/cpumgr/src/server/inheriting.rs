@@ -5,7 +5,11 @@
 //! - S1 No program starts because a manager was killed. A process that ran is counted from the
 //!   first pass on. As long as a process that waited further in front may come back ([`RETURN`]),
 //!   no process after it in the queue is admitted.
+//! - S2 No program shares a processor because the others came back before it: as long as one that
+//!   ran is missing ([`RETURN`] at most), no processor is too young to be taken (M4), and none is
+//!   left to strangers (`strangers`): those that are missing run anywhere.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
 use platform::clock::monotonic_ns;
@@ -40,6 +44,8 @@ pub(super) struct Legacy {
     /// Processes that waited, and did not come back yet, the first one first.
     missing: Vec<Missing>,
     missing_until: u64,
+    /// Processes that ran, and did not register yet.
+    returning: BTreeSet<Pid>,
     waits_for_them: bool,
     /// Weights of processes that are to be attached again.
     weights: Vec<(Pid, f64)>,
@@ -81,6 +87,19 @@ impl Legacy {
         is_over
     }
 
+    /// S2: a program that ran may still come back.
+    pub(super) fn is_returning(&mut self, now: u64) -> bool {
+        if self.missing_until <= now {
+            self.returning.clear();
+        }
+        !self.returning.is_empty()
+    }
+
+    /// A program has its first grant.
+    pub(super) fn is_back(&mut self, pid: Pid) {
+        self.returning.remove(&pid);
+    }
+
     /// The weight of a process that was attached.
     pub(super) fn weight_of(&self, pid: Pid) -> Option<f64> {
         self.weights.iter().find(|(known, _)| *known == pid).map(|(_, weight)| *weight)
@@ -113,6 +132,7 @@ impl Server {
                 self.legacy.weights.push((pid, weight));
                 continue;
             }
+            self.legacy.returning.insert(pid);
             let serial = self.serials.next();
             let peer = Peer { pid, uid: one.uid, gid: u32::MAX };
             let mut connection = Connection::new(serial, None, peer, pidfd);

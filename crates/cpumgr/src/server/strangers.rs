@@ -3,6 +3,10 @@
 //! A program may hold processors long before it has threads for them: it registers when something
 //! asks it how many processors there are. So it is looked at closely when it arrives, and again
 //! when threads begin, for which it rings.
+//!
+//! After a manager's end the programs that did not come back yet run anywhere, and are no strangers
+//! of those that did: until all are back, or their time is over (`inheriting`, S2), there is no
+//! look.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +22,13 @@ impl Server {
     /// Looks when it is time to. What is left to others changes with the decision of this pass.
     pub(super) fn look_for_strangers(&mut self, now: u64) {
         let Some(mut foreign) = self.foreign.take() else { return self.rang.clear() };
-        if self.have_threads_begun() {
-            tracing::debug!("threads begin on processors of their own: a close look for strangers");
+        let waits = self.legacy.is_returning(now);
+        let is_over = !waits && foreign.next_look().is_none() && self.any_programs();
+        if self.have_threads_begun() || is_over {
+            tracing::debug!("programs or threads begin: a close look for strangers");
             foreign.look_closely(now);
         }
-        if !self.any_programs() {
+        if waits || !self.any_programs() {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
             foreign.look(self.sample(monotonic_ns(), foreign.is_close()));

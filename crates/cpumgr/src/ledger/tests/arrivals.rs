@@ -143,6 +143,28 @@ fn a_program_of_another_manager_keeps_what_it_held_if_no_program_has_it() {
 }
 
 #[test]
+fn programs_that_come_back_one_after_the_other_share_no_processor() {
+    for policy in ["dss-ts", "dss", "equip"] {
+        let mut ledger = ledger(4, policy);
+        ledger.set_returning(true);
+        for (app, had) in [(1, [0, 1]), (2, [2, 3])] {
+            ledger.arrive(AppId(app), 4, 4);
+            ledger.held_before(AppId(app), &had);
+            ledger.decide(app * MS, Cause::Arrival);
+        }
+        for (app, had) in [(1, [0, 1]), (2, [2, 3])] {
+            assert_eq!(cpus(&ledger, app), had, "{policy}");
+            assert!(!ledger.holding(AppId(app)).unwrap().shared, "{policy}");
+        }
+        // With the last one back a newcomer waits as usual.
+        ledger.set_returning(false);
+        ledger.arrive(AppId(3), 4, 4);
+        ledger.decide(3 * MS, Cause::Arrival);
+        assert!(ledger.holding(AppId(3)).unwrap().shared, "{policy}");
+    }
+}
+
+#[test]
 fn what_a_dead_program_held_goes_to_the_others_at_once() {
     let mut ledger = ledger(2, "dss-ts");
     for app in [1, 2] {
