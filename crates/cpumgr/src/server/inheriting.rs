@@ -46,6 +46,8 @@ pub(super) struct Legacy {
     missing_until: u64,
     /// Processes that ran, and did not register yet.
     returning: BTreeSet<Pid>,
+    /// There was no look for strangers since.
+    unlooked: bool,
     waits_for_them: bool,
     /// Weights of processes that are to be attached again.
     weights: Vec<(Pid, f64)>,
@@ -93,6 +95,13 @@ impl Legacy {
             self.returning.clear();
         }
         !self.returning.is_empty()
+    }
+
+    /// None comes back any more, and it was not so before.
+    pub(super) fn is_return_over(&mut self, now: u64) -> bool {
+        let is_over = self.unlooked && !self.is_returning(now);
+        self.unlooked &= !is_over;
+        is_over
     }
 
     /// A program has its first grant.
@@ -159,6 +168,7 @@ impl Server {
             })
             .collect();
         (self.legacy.missing_until, self.legacy.waits_for_them) = (now + RETURN, true);
+        self.legacy.unlooked = true;
         self.submissions = left.submissions.clone();
         let running: Vec<Pid> = self
             .connections

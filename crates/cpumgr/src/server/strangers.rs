@@ -23,8 +23,7 @@ impl Server {
     pub(super) fn look_for_strangers(&mut self, now: u64) {
         let Some(mut foreign) = self.foreign.take() else { return self.rang.clear() };
         let waits = self.legacy.is_returning(now);
-        let is_over = !waits && foreign.next_look().is_none() && self.any_programs();
-        if self.have_threads_begun() || is_over {
+        if self.have_threads_begun() | self.legacy.is_return_over(now) {
             tracing::debug!("programs or threads begin: a close look for strangers");
             foreign.look_closely(now);
         }
