@@ -12,9 +12,10 @@ use policies::Registry;
 use serde::Serialize;
 
 use crate::cli::{
-    CancelArgs, Class, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs,
-    StatusArgs,
+    CancelArgs, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs,
+    Team,
 };
+use crate::config::BY_RULES;
 use crate::error::{Error, FAILED, is_absent};
 use crate::escape::printable;
 use crate::instance::beside;
@@ -39,11 +40,14 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn set(args: &SetArgs) -> Result<(), Error> {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let socket = socket::to_ask(args.socket.as_deref())?;
-    let control = match args.what {
+    let control = match args.what.clone() {
         Some(Setting::Quantum { time: Some(time) }) => Control::Quantum { quantum_ns: ns(time) },
         Some(Setting::Grace { time: Some(time) }) => Control::Grace { grace_ns: ns(time) },
+        Some(Setting::Team { pid, team: Some(team) }) => {
+            Control::Team { pid, fixed_team: team == Team::Fixed }
+        }
         Some(Setting::Class { pid, class: Some(class) }) => {
-            Control::Class { pid, fixed_team: class == Class::FixedTeam }
+            Control::Class { pid, class: Some(class).filter(|class| class != BY_RULES) }
         }
         Some(Setting::Weight { pid, weight: Some(weight) }) => {
             Control::Weight { pid, thousandths: weight.thousandths() }
@@ -58,7 +62,10 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
 
 /// One setting as it is in force, or all.
 fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
-    if let Some(Setting::Weight { pid, .. } | Setting::Class { pid, .. }) = which {
+    if let Some(
+        Setting::Weight { pid, .. } | Setting::Team { pid, .. } | Setting::Class { pid, .. },
+    ) = which
+    {
         let report = Report::ask(socket)?;
         let program = report.programs.iter().find(|program| program.pid == pid);
         let program = program.ok_or_else(|| {
@@ -66,8 +73,11 @@ fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
                 "process {pid} is no program of this manager that you may see; `cpumgr status` shows them"
             ))
         })?;
+        if let Some(Setting::Team { .. }) = which {
+            return Ok(format!("{}\n", Team::of(program.fixed_team)));
+        }
         if let Some(Setting::Class { .. }) = which {
-            return Ok(format!("{}\n", Class::of(program.fixed_team)));
+            return Ok(format!("{}\n", program.class.as_deref().unwrap_or("none")));
         }
         return Ok(format!("{}\n", program.weight));
     }

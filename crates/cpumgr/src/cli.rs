@@ -29,7 +29,7 @@ pub use jobserver::{JobserverArgs, Style};
 pub use manager::{CancelArgs, SocketArgs, StatusArgs};
 pub use papers::{CompletionsArgs, ManArgs};
 pub use process::{NumaArgs, PidArgs};
-pub use run::{Class, Placement, Preload, RunArgs};
+pub use run::{Placement, Preload, RunArgs, Team};
 pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
 pub use submit::{Array, SubmitArgs};
 pub use top::TopArgs;

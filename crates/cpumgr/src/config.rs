@@ -23,9 +23,12 @@ use crate::guarded::Guarded;
 use crate::history::Keep;
 use crate::limits;
 
+mod classes;
 mod rules;
 mod sources;
 
+pub(crate) use classes::BY_RULES;
+pub use classes::ClassRule;
 pub use rules::{ProgramRule, Rules, UserRule};
 pub use sources::Sources;
 
@@ -93,6 +96,10 @@ pub struct Config {
     pub users: BTreeMap<String, UserRule>,
     /// What programs of a name have.
     pub programs: BTreeMap<String, ProgramRule>,
+    /// What classes of programs have.
+    pub classes: BTreeMap<String, ClassRule>,
+    /// Which programs are in which class, the first that fits.
+    pub class_rules: Vec<policies::classes::Rule>,
 }
 
 impl Config {
@@ -168,6 +175,8 @@ impl Config {
             admin_group: later.admin_group.or(self.admin_group),
             users: merged(self.users, later.users, UserRule::then),
             programs: merged(self.programs, later.programs, ProgramRule::then),
+            classes: merged(self.classes, later.classes, ClassRule::then),
+            class_rules: later.class_rules.into_iter().chain(self.class_rules).collect(),
         }
     }
 }

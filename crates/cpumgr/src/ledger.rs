@@ -37,13 +37,16 @@
 //! # Not here
 //! Telling the programs: `server`. How many: crate `policies`.
 
+use std::collections::BTreeMap;
+
 use policies::{
-    Admission, AppId, AppView, Cause, Decision, Machine, Nanos, Parameter, Placement, Smt,
+    Admission, AppId, AppView, Cause, Class, Decision, Machine, Nanos, Parameter, Placement, Smt,
     Snapshot, Speedups, Value, Waiting,
 };
 
 use crate::guarded::{ConfigureError, Guarded};
 
+mod classes;
 mod curbing;
 mod entry;
 mod fitting;
@@ -72,6 +75,8 @@ pub struct Ledger {
     quantum: Nanos,
     policy: Guarded,
     users: Users,
+    /// What classes may have, by name.
+    classes: BTreeMap<String, Class>,
     placement: Placement,
     speedups: Speedups,
     /// In order of arrival.
@@ -106,6 +111,7 @@ impl Ledger {
             quantum,
             policy: policy.into(),
             users: Users::default(),
+            classes: BTreeMap::new(),
             placement: Placement::new(),
             speedups: Speedups::new(),
             entries: Vec::new(),
@@ -132,10 +138,12 @@ impl Ledger {
             user: 0,
             arrival: None,
             program: None,
+            class: None,
             request,
             max,
             there: self.processors(),
             lowest: 1,
+            min: 1,
             weight: 1.0,
             serial: false,
             idle: 0,
@@ -175,6 +183,14 @@ impl Ledger {
             return false;
         };
         std::mem::replace(&mut entry.lowest, lowest) != lowest
+    }
+
+    /// A user says how many processors a program of its own is to have before others of its class
+    /// and user have more than theirs.
+    pub fn set_min(&mut self, app: AppId, min: u32) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
+            entry.min = min.max(1);
+        }
     }
 
     /// The share of a program relative to others, within the range of policies; true when that is
@@ -240,6 +256,8 @@ impl Ledger {
     pub fn first_waiting(&self) -> impl Iterator<Item = (AppId, u32)> + '_ {
         let anywhere =
             self.decision.work_list.iter().filter(|app| !self.placement.is_confined(**app));
+        // Passing crosses classes.
+        let anywhere = anywhere.filter(|_| !self.has_classes());
         anywhere.filter_map(|app| {
             let entry = self.entries.iter().find(|entry| entry.id == *app)?;
             let held = if entry.holding.shared { 0 } else { entry.holding.cpus.len() };
@@ -269,7 +287,7 @@ impl Ledger {
     /// Another policy decides from now on. It knows nothing of what was before; what programs hold
     /// stays as far as it says so.
     pub fn set_policy(&mut self, policy: impl Into<Guarded>) {
-        self.policy = policy.into();
+        self.policy = self.in_classes(policy.into());
         self.forget_policies();
         if self.policy.needs().unbound {
             self.forget_curbs();
@@ -373,6 +391,7 @@ impl Ledger {
         let mut views = std::mem::take(&mut self.views);
         views.clear();
         views.extend(self.awake().map(Entry::view));
+        self.cap_users(&mut views);
         let changes = self.redecide_for(&views, now, cause);
         self.views = views;
         changes

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
 use arena::message::{After, Control, FromManager, Narrow, Submit, ToManager};
-use platform::process;
+use platform::{affinity, process};
 
 use crate::administration;
-use crate::cli::{Class, IdleExit, Preload, RunArgs};
-use crate::config::Sources;
+use crate::cli::{IdleExit, Preload, RunArgs, Team};
+use crate::config::{BY_RULES, Sources};
 use crate::daemon::{BACKGROUND_IDLE, Options, background, fresh};
 use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
@@ -97,7 +97,12 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
             match socket::refuse_file(&socket)
                 .and_then(|()| ensure_manager(&socket, args, start, &warn))
             {
-                Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
+                Ok(()) => {
+                    if let Err(error) = place_itself(&socket, args) {
+                        return error;
+                    }
+                    command.env(SOCKET_VARIABLE, &socket);
+                }
                 Err(error) if error.code() == CANCELLED => return error,
                 // It is there: the program registers as soon as it has time.
                 Err(Error::Connect { source }) if source.may_pass() && !is_farewell(&source) => {
@@ -118,6 +123,11 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
             warn(&format!("{error}; the program runs without a manager"));
             command.env(SOCKET_VARIABLE, "off");
         }
+    }
+    if let Some(cpus) = &args.cpus
+        && let Err(error) = affinity::set_affinity(None, cpus)
+    {
+        return Error::System(error);
     }
     match library_directory(args.lib.as_deref()) {
         Ok(directory) => {
@@ -229,7 +239,7 @@ pub(crate) fn ensure_manager(
                 }
                 lacks.tell(socket, warn);
                 weigh(socket, args, warn);
-                classify(socket, args, warn);
+                form_teams(socket, args, warn);
                 return Ok(());
             }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
@@ -471,14 +481,29 @@ fn weigh(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
     }
 }
 
-/// Tells the manager the class of this process, if it is given one.
-fn classify(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
-    let Some(class) = args.class else { return };
-    let fixed_team = class == Class::FixedTeam;
-    let control = Control::Class { pid: process::current_pid().0, fixed_team };
+/// Tells the manager how the teams of this process behave, if it is given one.
+fn form_teams(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
+    let Some(team) = args.team else { return };
+    let fixed_team = team == Team::Fixed;
+    let control = Control::Team { pid: process::current_pid().0, fixed_team };
     if let Err(error) = administration::change(socket, control) {
-        warn(&format!("{error}; the program runs with the usual class"));
+        warn(&format!("{error}; the program runs with the usual teams"));
     }
+}
+
+/// Tells the manager class, label and bounds of this process. What was asked for and is refused is
+/// not left out: the program does not run then.
+fn place_itself(socket: &Path, args: &RunArgs) -> Result<(), Error> {
+    let pid = process::current_pid().0;
+    let label = args.label.clone().map(|label| Control::Label { pid, label });
+    let class = args.class.clone().filter(|class| class != BY_RULES);
+    let class = class.map(|class| Control::Class { pid, class: Some(class) });
+    let (min, max) = (args.min, args.max);
+    let bounds = (min.is_some() || max.is_some()).then_some(Control::Bounds { pid, min, max });
+    for control in label.into_iter().chain(class).chain(bounds) {
+        administration::change(socket, control)?;
+    }
+    Ok(())
 }
 
 /// The manager closed the connection, or said goodbye.

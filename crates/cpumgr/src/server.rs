@@ -54,6 +54,7 @@ mod attached;
 mod attaching;
 mod bounds;
 mod calls;
+mod classing;
 mod connection;
 mod control;
 mod deadlines;

@@ -86,10 +86,28 @@ pub(crate) struct Running {
     pub(crate) request: u32,
     /// Whether its teams keep their size, where that was said.
     #[serde(default)]
-    pub(crate) class: Option<bool>,
+    pub(crate) team: Option<bool>,
+    /// The site's class that was chosen for it.
+    #[serde(default)]
+    pub(crate) chosen: Option<Chosen>,
+    /// What it was started for.
+    #[serde(default)]
+    pub(crate) label: Option<String>,
+    /// Processors that it is to have before others have more than theirs, and at most.
+    #[serde(default)]
+    pub(crate) bounds: (Option<u32>, Option<u32>),
     /// The number under which it was submitted.
     #[serde(default)]
     pub(crate) submission: Option<u64>,
+}
+
+/// A site's class that was chosen for a process, and not by rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Chosen {
+    /// Its name.
+    pub(crate) class: String,
+    /// An administrator chose: the process's user cannot change it.
+    pub(crate) firm: bool,
 }
 
 /// As what a process ran.
@@ -232,7 +250,10 @@ mod tests {
             as_what: As::Announced,
             attach: true,
             request: 2,
-            class: Some(true),
+            team: Some(true),
+            chosen: Some(Chosen { class: "night".into(), firm: true }),
+            label: Some("nightly".into()),
+            bounds: (Some(1), None),
             submission: Some(3),
         };
         Settings {

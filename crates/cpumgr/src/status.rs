@@ -359,6 +359,7 @@ mod tests {
             squeezes: 3,
             fence: Some("nanos-program-7-1".into()),
             speedup: Some((1.5, 2)),
+            class: None,
             weight: 1.0,
             age_ns: 61_000_000_000,
         };
@@ -399,6 +400,7 @@ mod tests {
             shared: false,
             preempted: 0,
             fence: None,
+            class: None,
             weight: 2.5,
             ..program.clone()
         };

@@ -172,6 +172,7 @@ impl Shown {
         line("dedicated", &yes(it.dedicated));
         line("fixed team", &yes(it.fixed_team));
         line("attached", &yes(it.attached));
+        line("class", &it.class.as_deref().unwrap_or("none"));
         line("weight", &it.weight);
         line("squeezed", &format_args!("{} now, {} in all", it.preempted, it.squeezes));
         line("for", &status::age(it.age_ns));

@@ -1,13 +1,14 @@
-//! Classes of programs (D4): teams that follow a grant, and teams that keep their size. Caps of
-//! users.
+//! Classes of a site: what they may have holds, follows the configuration while programs run, and
+//! outlives the manager.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Output, Stdio};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Output;
 
-use support::{Compiled, Manager, cpumgr, errors, eventually, two_processors};
+use support::{Manager, cpumgr, errors, eventually, two_processors};
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -25,95 +26,118 @@ fn said(manager: &Manager, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
-fn a_class_reaches_the_program_and_the_next_manager() {
-    let mut manager = Manager::start(&["--policy", "equip"]);
-    let mut program = manager.program(1, 1);
-    let pid = program.pid().to_string();
-    assert_eq!(said(&manager, &["set", "class", &pid]), "malleable\n");
-    said(&manager, &["set", "class", &pid, "fixed-team"]);
-    eventually("it is told", || (program.ask("class") == "true").then_some(()));
-    assert_eq!(said(&manager, &["set", "class", &pid]), "fixed-team\n");
-    // What the program says of itself does not stand above that.
-    program.ask("request 1");
-    assert!(manager.status().programs[0].fixed_team);
-    eventually("it is written down", || {
-        let kept = std::fs::read_to_string(manager.dir.path().join("app.sock.settings"));
-        kept.is_ok_and(|kept| kept.contains("\"class\":true")).then_some(())
-    });
-    manager.kill();
-    manager.start_again(&["--policy", "equip"]);
-    eventually("it is back with its class", || {
-        manager.status().programs.iter().any(|it| it.fixed_team).then_some(())
-    });
-    assert_eq!(program.ask("class"), "true");
-    said(&manager, &["set", "class", &pid, "malleable"]);
-    eventually("it is told", || (program.ask("class") == "false").then_some(()));
-    let none = on(&manager, &["set", "class", "1", "malleable"]);
-    assert_eq!(none.status.code(), Some(6));
-    assert!(errors(&none).contains("cpumgr status"), "{}", errors(&none));
+/// A configuration whose classes a test writes.
+struct Site {
+    dir: tempfile::TempDir,
+    cpus: String,
 }
 
-#[test]
-fn a_fixed_team_keeps_its_size_beside_another_program_and_a_malleable_one_does_not() {
-    let Some(cpus) = two_processors() else { return };
-    let manager = Manager::start(&["--policy", "equip", "--cpus", &cpus]);
-    let Some(compiled) = Compiled::new(&manager, "sizes") else { return };
-    let start = |class: &str| {
-        let mut command = cpumgr();
-        command.args(["run", "--class", class, "--socket"]).arg(manager.socket()).arg("--lib");
-        command.arg(&compiled.shim).args(["--", "taskset", "-c", &cpus]).arg(&compiled.program);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        (child, output)
-    };
-    for (class, beside) in [("malleable", 1), ("fixed-team", 2)] {
-        let (mut child, mut output) = start(class);
-        let mut ask = || {
-            let input = child.stdin.as_mut().unwrap();
-            input.write_all(b"?").unwrap();
-            let mut line = String::new();
-            assert!(output.read_line(&mut line).unwrap() > 0, "{class}: it ended");
-            line.trim().parse::<u32>().unwrap()
-        };
-        eventually("it has both", || (ask() == 2).then_some(()));
-        let mut other = manager.program(2, 2);
-        other.ask("spinners 2");
-        other.until("the other one has its own", |seen| !seen.shared && seen.processors == 1);
-        let pid = manager
-            .status()
-            .programs
-            .iter()
-            .map(|it| it.pid)
-            .min_by_key(|pid| u32::from(pid.unsigned_abs() == other.pid()));
-        let pid = pid.unwrap().to_string();
-        eventually("its teams are of this size", || (ask() == beside).then_some(()));
-        assert!((0..50).all(|_| ask() == beside), "{class}");
-        // Live.
-        for (class, size) in [("malleable", 1), ("fixed-team", 2), ("malleable", 1)] {
-            said(&manager, &["set", "class", &pid, class]);
-            eventually("its teams follow the class", || (ask() == size).then_some(()));
-        }
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+impl Site {
+    fn new(classes: &str) -> Option<Self> {
+        let site = Self { dir: tempfile::tempdir().unwrap(), cpus: two_processors()? };
+        site.write(classes);
+        Some(site)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("cpumgr.toml")
+    }
+
+    fn write(&self, classes: &str) {
+        let text = format!("cpus = \"{}\"\npolicy = \"equip\"\n{classes}", self.cpus);
+        std::fs::write(self.file(), text).unwrap();
+    }
+
+    fn manager(&self) -> Manager {
+        Manager::start(&["--config", self.file().to_str().unwrap()])
     }
 }
 
+const ALL_ARE_SMALL: &str = "[classes.small]\nmax = 1\n[classes.large]\nopen = true\n\
+                             [[class-rules]]\nclass = \"small\"\nname = \"*\"\n";
+
 #[test]
-fn a_users_cap_holds_also_where_it_is_alone_and_is_changed_live() {
-    let Some(cpus) = two_processors() else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("cpumgr.toml");
-    let user = nix::unistd::geteuid().as_raw();
-    let write = |text: &str| std::fs::write(&file, text).unwrap();
-    write(&format!("cpus = \"{cpus}\"\npolicy = \"equip\"\n[users.{user}]\nprocessors = 1\n"));
-    let manager = Manager::start(&["--config", file.to_str().unwrap()]);
+fn a_maximum_holds_follows_the_configuration_and_a_choice_outlives_the_manager() {
+    let Some(site) = Site::new(ALL_ARE_SMALL) else { return };
+    let mut manager = site.manager();
     let mut program = manager.program(2, 2);
-    program.until("it has its user's", |seen| seen.processors == 1);
-    write(&format!("cpus = \"{cpus}\"\npolicy = \"equip\"\n"));
+    let pid = program.pid().to_string();
+    program.until("it has its class's", |seen| seen.processors == 1);
+    assert_eq!(said(&manager, &["set", "class", &pid]), "small\n");
+    assert!(said(&manager, &["show", &pid]).contains("small"));
+    assert_eq!(manager.status().programs[0].class.as_deref(), Some("small"));
+    // Live: another table, another class, and none.
+    site.write(&ALL_ARE_SMALL.replace("max = 1", "max = 2"));
     said(&manager, &["reload"]);
     program.until("it has both", |seen| seen.processors == 2);
-    write(&format!("[users.{user}]\nprocessors = 0\n"));
-    let refused = on(&manager, &["reload"]);
-    assert!(errors(&refused).contains("at least 1"), "{}", errors(&refused));
+    site.write(ALL_ARE_SMALL);
+    said(&manager, &["reload"]);
+    program.until("it has one again", |seen| seen.processors == 1);
+    said(&manager, &["set", "class", &pid, "large"]);
+    program.until("it has both in another class", |seen| seen.processors == 2);
+    eventually("it is written down", || {
+        let kept = std::fs::read_to_string(manager.dir.path().join("app.sock.settings"));
+        kept.is_ok_and(|kept| kept.contains("\"class\":\"large\"")).then_some(())
+    });
+    manager.kill();
+    manager.start_again(&["--config", site.file().to_str().unwrap()]);
+    eventually("it is back in its class", || {
+        let programs = manager.status().programs;
+        programs.iter().any(|it| it.class.as_deref() == Some("large")).then_some(())
+    });
+    said(&manager, &["set", "class", &pid, "auto"]);
+    program.until("it has what the rules say", |seen| seen.processors == 1);
+    let none = on(&manager, &["set", "class", &pid, "huge"]);
+    assert!(errors(&none).contains("large, small"), "{}", errors(&none));
+    site.write("[classes.small]\nmin = 3\nmax = 1\n");
+    let refused = errors(&on(&manager, &["reload"]));
+    assert!(refused.contains("cpumgr.toml:3:") && refused.contains("minimum"), "{refused}");
+}
+
+#[test]
+fn masters_that_share_stay_off_a_reserve_until_its_class_comes() {
+    let Some(site) = Site::new("[classes.urgent]\nmin = 1\nreserve = true\npriority = 5\n") else {
+        return;
+    };
+    let manager = site.manager();
+    let mut programs: Vec<_> = (0..3).map(|_| manager.program(1, 1)).collect();
+    eventually("all share one processor", || {
+        let used: BTreeSet<String> =
+            manager.status().programs.into_iter().map(|it| it.cpus).collect();
+        (manager.status().programs.len() == 3 && used.len() == 1).then_some(())
+    });
+    let pid = programs[0].pid().to_string();
+    said(&manager, &["set", "class", &pid, "urgent"]);
+    programs[0].until("it has the reserve alone", |seen| !seen.shared && seen.processors == 1);
+    eventually("the others share the other one", || {
+        let programs = manager.status().programs;
+        let others = programs.iter().filter(|it| it.class.is_none());
+        let used: BTreeSet<&str> = others.map(|it| it.cpus.as_str()).collect();
+        (used.len() == 1).then_some(())
+    });
+}
+
+#[test]
+fn a_program_is_not_started_in_a_class_that_is_not_there() {
+    let Some(site) = Site::new(ALL_ARE_SMALL) else { return };
+    let manager = site.manager();
+    let mark = site.dir.path().join("mark");
+    let run = |words: &[&str]| {
+        let mut command = cpumgr();
+        command.args(["run", "--socket"]).arg(manager.socket()).args(words);
+        command.args(["--", "touch"]).arg(&mark).output().unwrap()
+    };
+    let refused = run(&["--class", "huge"]);
+    assert!(!refused.status.success() && !mark.exists());
+    assert!(errors(&refused).contains("there are: large, small"), "{}", errors(&refused));
+    let refused = run(&["--min", "2", "--max", "1"]);
+    assert!(!refused.status.success() && !mark.exists());
+    let taken = run(&["--class", "large", "--label", "night", "--min", "1", "--max", "2"]);
+    assert!(taken.status.success() && mark.exists(), "{}", errors(&taken));
+    let mut command = cpumgr();
+    let first = site.cpus.split([',', '-']).next().unwrap();
+    command.args(["run", "--socket"]).arg(manager.socket()).args(["--cpus", first, "--"]);
+    let said = command.args(["grep", "Cpus_allowed_list", "/proc/self/status"]).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert_eq!(said.split_whitespace().last(), Some(first));
 }

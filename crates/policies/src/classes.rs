@@ -31,8 +31,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::admission::{Admission, Waiting};
 use crate::crowd;
-use crate::decision::{Allocation, Decision, WHOLE};
+use crate::decision::{Allocation, Decision};
 use crate::parameter::{Parameter, ParameterError, Value};
 use crate::policy::{Needs, Policy};
 use crate::share::{self, Claim};
@@ -208,21 +209,6 @@ fn divide(snapshot: &Snapshot<'_>, members: &[Members<'_>]) -> Option<Vec<u32>> 
     Some(parts)
 }
 
-/// The answer for a class, with what its sharing masters are due of all that is shared.
-fn within(answer: &Decision, processors: u32) -> Decision {
-    let own: u64 =
-        answer.allocations.iter().filter(|it| !it.shared).map(|it| u64::from(it.processors)).sum();
-    let left = u64::from(processors).saturating_sub(own).max(1);
-    let shared = || answer.allocations.iter().filter(|it| it.shared);
-    let sum: u64 = shared().map(|it| u64::from(it.part.max(1))).sum();
-    let part = |it: &Allocation| {
-        let part = left * u64::from(WHOLE) * u64::from(it.part.max(1)) / sum.max(1);
-        u32::try_from(part.min(u64::from(WHOLE))).expect("it is at most `WHOLE`").max(1)
-    };
-    let due = |it: &Allocation| if it.shared { Allocation { part: part(it), ..*it } } else { *it };
-    Decision { allocations: answer.allocations.iter().map(due).collect(), ..answer.clone() }
-}
-
 impl Policy for Classes {
     fn name(&self) -> &'static str {
         self.others.name()
@@ -246,6 +232,11 @@ impl Policy for Classes {
         self.inside.values_mut().try_for_each(|policy| policy.configure(key, value))
     }
 
+    /// The queue is the whole machine's: one policy object answers.
+    fn admission(&mut self, snapshot: &Snapshot<'_>, queue: &[Waiting]) -> Admission {
+        self.others.admission(snapshot, queue)
+    }
+
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         if self.needs().unbound {
             return self.others.decide(snapshot);
@@ -265,7 +256,7 @@ impl Policy for Classes {
         for (number, apps, processors) in shares {
             let inner = Snapshot { apps: &apps, processors, ..*snapshot };
             let answer = self.policy(number).decide(&inner);
-            answers.push(within(&answer, processors));
+            answers.push(answer.due_within(processors));
             self.parts.insert(number, (processors, answer));
         }
         let mut decision = whole(snapshot, answers);
@@ -288,7 +279,7 @@ impl Policy for Classes {
             let Some((processors, before)) = self.parts.remove(&number) else { continue };
             let inner = Snapshot { apps: &apps, processors, ..*snapshot };
             let answer = self.policy(number).release(&inner, &before);
-            answers.push(within(&answer, processors));
+            answers.push(answer.due_within(processors));
             self.parts.insert(number, (processors, answer));
         }
         let mut after = whole(snapshot, answers);

@@ -143,6 +143,25 @@ impl Decision {
         Self::new(snapshot, allocations, work_list)
     }
 
+    /// This as the answer for a part of the machine of `processors`: what masters that share are due
+    /// becomes their part of what is left there, so that answers for several parts can be put
+    /// together. O(n).
+    #[must_use]
+    pub fn due_within(&self, processors: u32) -> Self {
+        let own = self.allocations.iter().filter(|it| !it.shared);
+        let own: u64 = own.map(|it| u64::from(it.processors)).sum();
+        let left = u64::from(processors).saturating_sub(own).max(1);
+        let shared = self.allocations.iter().filter(|it| it.shared);
+        let sum: u64 = shared.map(|it| u64::from(it.part.max(1))).sum();
+        let mut scaled = self.clone();
+        for it in scaled.allocations.iter_mut().filter(|it| it.shared) {
+            let part = left * u64::from(WHOLE) * u64::from(it.part.max(1)) / sum.max(1);
+            let part = u32::try_from(part.min(u64::from(WHOLE))).expect("it is at most `WHOLE`");
+            it.part = part.max(1);
+        }
+        scaled
+    }
+
     /// The allocation of one application. O(n).
     #[must_use]
     pub fn of(&self, app: AppId) -> Option<Allocation> {

@@ -34,11 +34,36 @@ pub enum Control {
         thousandths: u32,
     },
     /// Whether a program's teams keep their size, whatever it is granted.
-    Class {
+    Team {
         /// Its process.
         pid: i32,
         /// They do; otherwise they follow.
         fixed_team: bool,
+    },
+    /// The site's class that a program is in.
+    Class {
+        /// Its process.
+        pid: i32,
+        /// The class; `None`: as the site's rules say.
+        class: Option<String>,
+    },
+    /// What a program was started for, for rules of classes.
+    Label {
+        /// Its process.
+        pid: i32,
+        /// A word of its user's.
+        label: String,
+    },
+    /// How many processors a program is to have.
+    Bounds {
+        /// Its process.
+        pid: i32,
+        /// Before other programs of its class and user have more than theirs.
+        #[serde(default)]
+        min: Option<u32>,
+        /// At most.
+        #[serde(default)]
+        max: Option<u32>,
     },
     /// How many programs may run at once.
     Level {

@@ -139,6 +139,9 @@ pub struct ProgramStatus {
     /// The speedup that it reported last, smoothed, and on how many processors.
     #[serde(default)]
     pub speedup: Option<(f64, u32)>,
+    /// The site's class that it is in.
+    #[serde(default)]
+    pub class: Option<String>,
     /// Its share relative to others.
     #[serde(default = "usual_weight")]
     pub weight: f64,

@@ -46,7 +46,12 @@ impl JobserverArgs {
             no_attach: true,
             tell_share: false,
             weight: None,
+            team: None,
             class: None,
+            label: None,
+            min: None,
+            max: None,
+            cpus: None,
             placement: None,
             command: self.command.clone(),
         }

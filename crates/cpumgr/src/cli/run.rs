@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use platform::affinity::CpuSet;
 
 use super::exit_codes::EXIT_CODES;
-use super::value::{policy, weight};
+use super::value::{cpus, policy, weight};
 use crate::limits::Weight;
 
 /// What `run` can be told.
@@ -44,7 +45,24 @@ pub struct RunArgs {
     /// Whether its teams of no number of their own follow what it is granted, or keep their size
     /// and share that [default: as the program says; most follow].
     #[arg(long, value_enum)]
-    pub class: Option<Class>,
+    pub team: Option<Team>,
+    /// The site's class that it is in, where its user may choose that
+    /// [default: as the site's rules say].
+    #[arg(long, value_name = "NAME")]
+    pub class: Option<String>,
+    /// What it is started for: a word that rules of classes look at.
+    #[arg(long, value_name = "WORD")]
+    pub label: Option<String>,
+    /// Processors that it is to have before other programs of its class and user have more than
+    /// theirs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub min: Option<u32>,
+    /// The most processors that it is given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max: Option<u32>,
+    /// The processors on which it stays, as taskset writes them: 0-3,8 or 0-31:2.
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
     /// On which memory nodes its pages come to be, as far as it sets no policy itself.
     #[arg(long, value_enum, value_name = "SCHEME")]
     pub placement: Option<Placement>,
@@ -60,25 +78,25 @@ pub struct RunArgs {
 
 /// What becomes of a program's teams when it is granted fewer processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Class {
+pub enum Team {
     /// They have as many threads as it has processors.
     Malleable,
     /// They keep their size, and their threads share the processors.
-    FixedTeam,
+    Fixed,
 }
 
-impl Class {
+impl Team {
     /// Of a program that says so, or does not.
     pub(crate) fn of(fixed_team: bool) -> Self {
-        if fixed_team { Self::FixedTeam } else { Self::Malleable }
+        if fixed_team { Self::Fixed } else { Self::Malleable }
     }
 }
 
-impl std::fmt::Display for Class {
+impl std::fmt::Display for Team {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Malleable => "malleable",
-            Self::FixedTeam => "fixed-team",
+            Self::Fixed => "fixed",
         })
     }
 }

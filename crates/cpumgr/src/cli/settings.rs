@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use platform::affinity::CpuSet;
 
-use super::Class;
+use super::Team;
 use super::exit_codes::EXIT_CODES;
 use super::value::{Level, cpus, grace, level, quantum, weight};
 use crate::limits::Weight;
@@ -58,7 +58,7 @@ pub struct SetArgs {
 }
 
 /// What can be set.
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub enum Setting {
     /// How often programs that share processors take turns, 1ms to 10s.
     Quantum {
@@ -83,13 +83,21 @@ pub enum Setting {
         weight: Option<Weight>,
     },
     /// Whether the teams of one program follow what it is granted, or keep their size.
+    Team {
+        /// Its process.
+        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        pid: i32,
+        /// What they do; without it: shows the one in force.
+        #[arg(value_enum)]
+        team: Option<Team>,
+    },
+    /// The site's class of one program.
     Class {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]
         pid: i32,
-        /// The class; without it: shows the one in force.
-        #[arg(value_enum)]
-        class: Option<Class>,
+        /// The class, or `auto`: as the site's rules say; without it: shows the one that it is in.
+        class: Option<String>,
     },
 }
 

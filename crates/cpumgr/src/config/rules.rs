@@ -13,6 +13,7 @@ use nix::unistd::User;
 use serde::{Deserialize, Deserializer};
 
 use super::Written;
+use super::classes::ClassTable;
 use crate::cli;
 use crate::limits::Weight;
 
@@ -63,10 +64,11 @@ impl ProgramRule {
 }
 
 /// All of them, users by number.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
     users: BTreeMap<u32, UserRule>,
     programs: BTreeMap<String, ProgramRule>,
+    classes: ClassTable,
 }
 
 impl Rules {
@@ -79,7 +81,7 @@ impl Rules {
                 None => tracing::warn!(user = name, "there is no such user: its table is left out"),
             }
         }
-        Self { users, programs: config.programs.clone() }
+        Self { users, programs: config.programs.clone(), classes: ClassTable::of(config) }
     }
 
     /// The weights of users that have one.
@@ -99,13 +101,18 @@ impl Rules {
         Some(self.users.get(&user)?.programs? as usize)
     }
 
+    /// The site's classes.
+    pub(crate) fn class_table(&self) -> &ClassTable {
+        &self.classes
+    }
+
     /// What is said of a program.
     pub(crate) fn of_program(&self, name: &str) -> Option<&ProgramRule> {
         self.programs.get(name)
     }
 }
 
-fn number(name: &str) -> Option<u32> {
+pub(super) fn number(name: &str) -> Option<u32> {
     let named = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
     named.or_else(|| name.parse().ok())
 }
@@ -118,7 +125,7 @@ fn processors<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Erro
     possible.map(Some).ok_or_else(|| serde::de::Error::custom(what))
 }
 
-fn weight<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Weight>, D::Error> {
+pub(super) fn weight<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Weight>, D::Error> {
     let written = Written::deserialize(from)?.text();
     cli::weight(&written).map(Some).map_err(serde::de::Error::custom)
 }

@@ -106,7 +106,13 @@ impl Sources {
             if let Some(what) = trust::objection(&path).filter(|_| path.exists()) {
                 return Err(ConfigError::NotTrusted { path, what });
             }
-            whole = whole.then(file(&path)?);
+            let (said, text) = read(&path)?;
+            whole = whole.then(said.clone());
+            whole.check_classes(&said, &text).map_err(|(line, what)| ConfigError::Mistake {
+                path,
+                line,
+                what,
+            })?;
         }
         whole.check_parameters().map_err(|(_, what)| ConfigError::Together(what))?;
         Ok(whole)
@@ -118,13 +124,27 @@ impl Sources {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn file(path: &Path) -> Result<Config, ConfigError> {
+    let (said, text) = read(path)?;
+    let mistake = |(line, what)| ConfigError::Mistake { path: path.to_owned(), line, what };
+    // Alone it may be a drop-in, whose classes another file has.
+    let mut whole = said.clone();
+    for rule in &said.class_rules {
+        whole.classes.entry(rule.class.clone()).or_default();
+    }
+    whole.check_classes(&said, &text).map_err(mistake)?;
+    Ok(said)
+}
+
+/// What one file says, and its text.
+fn read(path: &Path) -> Result<(Config, String), ConfigError> {
     let text = text_of(path)
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    Config::parse(&text).map_err(|(line, what)| ConfigError::Mistake {
+    let said = Config::parse(&text).map_err(|(line, what)| ConfigError::Mistake {
         path: path.to_owned(),
         line,
         what,
-    })
+    })?;
+    Ok((said, text))
 }
 
 /// What the environment says.

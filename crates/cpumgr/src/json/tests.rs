@@ -42,6 +42,7 @@ fn program() -> ProgramStatus {
         squeezes: 3,
         fence: Some("nanos-program-7-1".into()),
         speedup: Some((1.5, 2)),
+        class: Some("night".into()),
         weight: 1.0,
         age_ns: 61_000_000_000,
     }

@@ -46,12 +46,16 @@ pub(super) struct Entry {
     pub(super) arrival: Option<Nanos>,
     /// Which program it is an execution of.
     pub(super) program: Option<u64>,
+    /// Its class, by name.
+    pub(super) class: Option<String>,
     pub(super) request: u32,
     pub(super) max: u32,
     /// Processors that are there for programs.
     pub(super) there: u32,
     /// Processors below which it gains nothing from running.
     pub(super) lowest: u32,
+    /// Processors that it is to have before others have more than theirs, as its user says.
+    pub(super) min: u32,
     /// Its share relative to others.
     pub(super) weight: f64,
     /// It wants little because it is in a serial phase.
@@ -160,11 +164,12 @@ impl Entry {
                 .unbound
                 .unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),
             cpu_time: self.cpu_time,
-            min: self.lowest.min(max),
+            min: self.lowest.max(self.min).min(max),
             weight: self.weight,
             speedup: self.speedup,
             program: self.program,
             user: self.user,
+            class: self.class.as_deref().map(AppView::number_of),
             arrival: self.arrival.unwrap_or(0),
             ..AppView::new(self.id, self.asks())
         }

@@ -91,18 +91,24 @@ impl Ledger {
             self.entries.iter().flat_map(|entry| &entry.target).copied().collect();
         let all = self.available.cpus.iter().map(|cpu| cpu.id);
         let mut free: Vec<u32> = all.filter(|id| !used.contains(id)).collect();
+        // What a class keeps free stays so.
+        free.truncate(free.len().saturating_sub(self.decision.reserved as usize));
         let before = free.len();
         let mut users: BTreeMap<u32, usize> = BTreeMap::new();
         let targets = self.entries.iter().flat_map(|entry| &entry.target);
         targets.for_each(|cpu| *users.entry(*cpu).or_default() += 1);
-        for app in self.decision.work_list.iter().filter(|app| !short.contains(app)) {
+        for app in self.decision.work_list.clone().iter().filter(|app| !short.contains(app)) {
+            let mut room = self.room_in_class(*app);
             let allocation = self.decision.allocations.iter_mut().find(|it| it.app == *app);
             let Some((allocation, view)) =
                 allocation.zip(views.iter().find(|view| view.id == *app))
             else {
                 continue;
             };
-            if free.is_empty() || (allocation.shared && self.placement.is_confined(*app)) {
+            if free.is_empty()
+                || room == 0
+                || (allocation.shared && self.placement.is_confined(*app))
+            {
                 continue;
             }
             if allocation.shared {
@@ -121,11 +127,14 @@ impl Ledger {
                     }
                 }
                 allocation.own_alone();
+                room -= 1;
             }
             free.retain(|cpu| {
-                let gets =
-                    allocation.processors < view.wants() && self.placement.may_use(*app, *cpu);
+                let gets = room > 0
+                    && allocation.processors < view.wants()
+                    && self.placement.may_use(*app, *cpu);
                 allocation.processors += u32::from(gets);
+                room -= u32::from(gets);
                 !gets
             });
         }

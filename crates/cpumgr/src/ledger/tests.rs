@@ -20,6 +20,10 @@ fn policy(name: &str) -> Option<Box<dyn policies::Policy>> {
     Registry::with_builtin_for(Needs::EVERYTHING).create(name).ok()
 }
 
+pub(super) fn plain(name: &str) -> Box<dyn policies::Policy> {
+    policy(name).unwrap()
+}
+
 pub(super) fn ledger(cpus: u32, name: &str) -> Ledger {
     let mut ledger = Ledger::new(machine(cpus), 100 * MS, policy(name).unwrap());
     ledger.set_maker(policy);

@@ -11,6 +11,8 @@
 //! those of their user only. Processors that no user's policy gives out go to the work-list in
 //! turns of the users.
 //!
+//! Where a site has classes they share before users (`classes`).
+//!
 //! With more users than processors no policy is asked: all masters share. Users with many programs
 //! are then apart from those with few, as far as that goes, and each quantum those with equally
 //! many meet others.
@@ -19,10 +21,12 @@
 //! Which programs may come at all: `server::places`.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::PoisonError;
 
 use policies::{Allocation, AppId, AppView, Cause, Decision, Equip, Nanos, Policy, Snapshot};
 
 use super::Ledger;
+use super::classes::UserWeights;
 use crate::guarded::Guarded;
 
 /// Makes a policy by its name.
@@ -38,6 +42,8 @@ pub(super) struct Users {
     maker: Option<Maker>,
     /// Shares of users relative to others; 1 of those that are not here.
     weights: BTreeMap<u32, f64>,
+    /// The same, for policies inside classes.
+    pub(super) among: UserWeights,
     /// The most processors of users; of those that are not here: all.
     caps: BTreeMap<u32, u32>,
     /// Processors of each user by the last decision, in order of arrival; none where one user has
@@ -51,6 +57,24 @@ pub(super) struct Users {
     moves: bool,
 }
 
+impl Users {
+    /// A policy of this name.
+    pub(super) fn make(&self, name: &str) -> Option<Guarded> {
+        let made = Guarded::make(|| self.maker()(name).ok_or("there is no such policy"));
+        made.inspect_err(|why| tracing::warn!(why, name, "the policy is not made")).ok()
+    }
+
+    /// What makes policies.
+    pub(super) fn maker(&self) -> Maker {
+        self.maker.unwrap_or(|_| None)
+    }
+
+    /// The most processors of users.
+    pub(super) fn caps(&self) -> &BTreeMap<u32, u32> {
+        &self.caps
+    }
+}
+
 impl Ledger {
     /// How policies for the programs of a second user are made. Without that equal shares are used
     /// there.
@@ -60,6 +84,7 @@ impl Ledger {
 
     /// The shares of users relative to others; 1 of those that are not named.
     pub fn set_user_weights(&mut self, weights: BTreeMap<u32, f64>) {
+        weights.clone_into(&mut self.users.among.lock().unwrap_or_else(PoisonError::into_inner));
         self.users.weights = weights;
     }
 
@@ -108,7 +133,7 @@ impl Ledger {
             cause,
             master_always: true,
         };
-        if !self.has_several_users() {
+        if self.has_classes() || !self.has_several_users() {
             let last = Some(&self.decided).filter(|_| self.is_passing && before.is_empty());
             return ask(&mut self.policy, &snapshot, last);
         }
@@ -312,7 +337,7 @@ fn ask(policy: &mut Guarded, snapshot: &Snapshot<'_>, last: Option<&Decision>) -
 
 /// Processors of each user, in order of arrival: max-min by what their programs want together, in
 /// proportion to their weights, at least one.
-fn shares<'a>(
+pub(super) fn shares<'a>(
     processors: u32,
     weights: &BTreeMap<u32, f64>,
     caps: &BTreeMap<u32, u32>,
@@ -359,7 +384,7 @@ fn part(decision: &Decision, views: &[AppView]) -> Decision {
 }
 
 /// One decision of those about each user's programs. `users` are those of all programs in order.
-fn whole(users: &[u32], answers: Vec<(u32, Decision)>) -> Decision {
+pub(super) fn whole(users: &[u32], answers: Vec<(u32, Decision)>) -> Decision {
     let mut whole = Decision::default();
     let mut waiting: Vec<_> = Vec::new();
     let mut allocations = BTreeMap::new();

@@ -105,6 +105,7 @@ impl Server {
             "a process is attached"
         );
         self.attached.insert(serial, attached);
+        self.classify(serial);
         let queued = self.announced().filter(|it| it.peer.pid == pid).map(|it| it.queued_ns).max();
         self.account_arrival(serial, queued.unwrap_or(0));
         self.legacy.unwritten = true;
@@ -315,6 +316,7 @@ impl Server {
                 squeezes: 0,
                 fence: None,
                 speedup: None,
+                class: self.ledger.class(app).map(str::to_owned),
                 weight: self.ledger.weight(app)?,
                 age_ns: now.saturating_sub(attached.arrived),
             })

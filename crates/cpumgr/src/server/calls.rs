@@ -149,7 +149,7 @@ impl Server {
             // It is there: found a moment ago.
             let _detached: Result<(), String> = self.detach(pid);
         }
-        let (weight, class) = (self.weight_of(pid), self.class_of(pid));
+        let (weight, team) = (self.weight_of(pid), self.team_of(pid));
         // The same process on another connection: it became another program by exec, or its library
         // was loaded anew. The old registration belongs to no program any more.
         let before =
@@ -166,6 +166,7 @@ impl Server {
         for stand_in in stand_ins.collect::<Vec<_>>() {
             self.doom(stand_in, "its process is here");
         }
+        self.inherit_choices(serial, pid);
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
         };
@@ -192,13 +193,15 @@ impl Server {
             weight = rule.weight.filter(|_| weight == 1.0).map_or(weight, Weight::number);
             program.limit(rule.processors);
         }
+        program.limit(connection.bounds.1);
         let request = program.areas.request();
         self.ledger.arrive(AppId(serial), request.requested, program.max);
         self.ledger.set_user(AppId(serial), connection.peer.uid);
         self.ledger.set_program(AppId(serial), &program.name);
         self.ledger.set_weight(AppId(serial), weight);
-        (connection.weight, connection.class) = (weight, class);
-        program.set_class(class);
+        self.ledger.set_min(AppId(serial), connection.bounds.0.unwrap_or(1));
+        (connection.weight, connection.team) = (weight, team);
+        program.set_team(team);
         if let Some(within) = &program.within {
             self.ledger.confine(AppId(serial), &within.iter().map(|cpu| cpu.0).collect());
         }
@@ -212,6 +215,7 @@ impl Server {
         }
         connection.program = Some(program);
         connection.note_start();
+        self.classify(serial);
         let queued = self.announced().filter(|it| it.peer.pid == pid).map(|it| it.queued_ns).max();
         self.account_arrival(serial, queued.unwrap_or(0));
         self.legacy.unwritten = true;

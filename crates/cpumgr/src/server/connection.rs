@@ -9,6 +9,7 @@ use platform::process::{self, Peer, Pid};
 use super::program::Program;
 use crate::api::{Answer, Mailbox, Post};
 use crate::reactor::{Reactor, Role};
+use crate::settings::Chosen;
 
 /// When an announced process is looked at again.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,13 @@ pub(super) struct Connection {
     /// Processors that it asked for when it was submitted; 1 if it was not.
     pub(super) request: u32,
     /// Whether its program's teams keep their size, where that was said.
-    pub(super) class: Option<bool>,
+    pub(super) team: Option<bool>,
+    /// The site's class that was chosen for its program.
+    pub(super) chosen: Option<Chosen>,
+    /// What its program was started for.
+    pub(super) label: Option<String>,
+    /// Processors that its program is to have before others have more than theirs, and at most.
+    pub(super) bounds: (Option<u32>, Option<u32>),
     /// The number under which it was submitted.
     pub(super) submission: Option<u64>,
     /// How long it waited to be started.
@@ -70,7 +77,10 @@ impl Connection {
             watched: false,
             announced: false,
             request: 1,
-            class: None,
+            team: None,
+            chosen: None,
+            label: None,
+            bounds: (None, None),
             submission: None,
             queued_ns: 0,
             attach: false,

@@ -22,7 +22,10 @@ impl Server {
             control,
             Control::Attach { .. }
                 | Control::Detach { .. }
+                | Control::Team { .. }
                 | Control::Class { .. }
+                | Control::Label { .. }
+                | Control::Bounds { .. }
                 | Control::Cancel { .. }
         );
         if !own && !self.may_administer(serial) {
@@ -37,7 +40,10 @@ impl Server {
             control,
             Control::Attach { .. }
                 | Control::Detach { .. }
+                | Control::Team { .. }
                 | Control::Class { .. }
+                | Control::Label { .. }
+                | Control::Bounds { .. }
                 | Control::Weight { .. }
         );
         if names_a_process && let Err(reason) = self.same_numbers(serial) {
@@ -53,7 +59,10 @@ impl Server {
                 self.change_policy(name.as_deref(), settings, now)
             }
             Control::Weight { pid, thousandths } => self.change_weight(Pid(pid), thousandths),
-            Control::Class { pid, fixed_team } => self.change_class(serial, Pid(pid), fixed_team),
+            Control::Team { pid, fixed_team } => self.change_team(serial, Pid(pid), fixed_team),
+            Control::Class { pid, class } => self.choose_class(serial, Pid(pid), class),
+            Control::Label { pid, label } => self.set_label(serial, Pid(pid), &label),
+            Control::Bounds { pid, min, max } => self.bound(serial, Pid(pid), (min, max)),
             Control::Level { level } => {
                 self.change_level(level);
                 Ok(())
@@ -146,39 +155,44 @@ impl Server {
         Ok(())
     }
 
-    /// The class of a process that is a program, or said that it is going to be one, at the word of
+    /// How the teams of a process behave that is a program, or said that it is going to be one, at the word of
     /// client `by`. It keeps it when it becomes another program by exec.
-    fn change_class(&mut self, by: u64, pid: Pid, fixed_team: bool) -> Result<(), String> {
+    fn change_team(&mut self, by: u64, pid: Pid, fixed_team: bool) -> Result<(), String> {
         if self.attached.iter().any(|(serial, it)| it.pid == pid && self.may_see(by, *serial)) {
             return Err(format!(
                 "process {pid} is attached from outside: its threads are as many as it makes"
             ));
         }
+        for serial in self.theirs(by, pid)? {
+            let Some(connection) = self.connections.get_mut(&serial) else { continue };
+            connection.team = Some(fixed_team);
+            if let Some(program) = &mut connection.program {
+                program.set_team(Some(fixed_team));
+            }
+        }
+        tracing::info!(pid = pid.0, fixed_team, "other teams");
+        Ok(())
+    }
+
+    /// The connections of process `pid`, which is a program or said that it is going to be one, if
+    /// client `by` may change it.
+    pub(super) fn theirs(&self, by: u64, pid: Pid) -> Result<Vec<u64>, String> {
         let is_it = |it: &&Connection| it.peer.pid == pid && it.is_program();
-        let serials: Vec<u64> =
-            self.connections.values().filter(is_it).map(|it| it.serial).collect();
-        let theirs: Vec<u64> = serials.into_iter().filter(|it| self.may_see(by, *it)).collect();
+        let serials = self.connections.values().filter(is_it).map(|it| it.serial);
+        let theirs: Vec<u64> = serials.filter(|it| self.may_see(by, *it)).collect();
         if theirs.is_empty() {
             return Err(format!(
                 "process {pid} is no program of this manager that you may change; `cpumgr status` \
                  lists those that are"
             ));
         }
-        for serial in theirs {
-            let Some(connection) = self.connections.get_mut(&serial) else { continue };
-            connection.class = Some(fixed_team);
-            if let Some(program) = &mut connection.program {
-                program.set_class(Some(fixed_team));
-            }
-        }
-        tracing::info!(pid = pid.0, fixed_team, "another class");
-        Ok(())
+        Ok(theirs)
     }
 
-    /// The class that was set for a process.
-    pub(super) fn class_of(&self, pid: Pid) -> Option<bool> {
+    /// How its teams behave was set for a process.
+    pub(super) fn team_of(&self, pid: Pid) -> Option<bool> {
         let programs = self.connections.values().filter(|it| it.peer.pid == pid && it.is_program());
-        programs.filter(|it| it.class.is_some()).max_by_key(|it| it.serial)?.class
+        programs.filter(|it| it.team.is_some()).max_by_key(|it| it.serial)?.team
     }
 
     /// The weight that was set for a process; 1 unless one was set.

@@ -47,7 +47,7 @@ impl Server {
         let Some(program) = connection.program.as_mut() else { return };
         let app = AppId(serial);
         let request = program.areas.request();
-        program.states_class(request.fixed_team);
+        program.states_team(request.fixed_team);
         self.ledger.set_serial(app, request.serial);
         let asked =
             self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);

@@ -148,7 +148,9 @@ impl Server {
             (connection.announced, connection.attach, connection.request) =
                 (true, one.attach, one.request.max(1));
             (connection.weight, connection.start) = (weight, Some(one.start));
-            (connection.submission, connection.class) = (one.submission, one.class);
+            (connection.submission, connection.team) = (one.submission, one.team);
+            connection.chosen.clone_from(&one.chosen);
+            (connection.label, connection.bounds) = (one.label.clone(), one.bounds);
             connection.is_stand_in = one.as_what == As::Registered;
             connection.look =
                 one.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
@@ -281,7 +283,10 @@ impl Server {
                 },
                 attach: it.wants_attach() && it.program.is_none(),
                 request: it.request,
-                class: it.class,
+                team: it.team,
+                chosen: it.chosen.clone(),
+                label: it.label.clone(),
+                bounds: it.bounds,
                 submission: it.submission,
             })
         });
@@ -293,7 +298,10 @@ impl Server {
             as_what: As::Attached,
             attach: false,
             request: 1,
-            class: None,
+            team: None,
+            chosen: None,
+            label: None,
+            bounds: (None, None),
             submission: None,
         });
         let missing =

@@ -56,7 +56,7 @@ pub(super) struct Program {
     /// Its teams keep their size.
     pub(super) fixed_team: bool,
     /// That was said by a user, and stands above what it says itself.
-    class: Option<bool>,
+    team: Option<bool>,
     /// Its processors are for processes that it starts: what it uses itself says nothing.
     pub(super) broker: bool,
     pub(super) arrived: u64,
@@ -123,7 +123,7 @@ impl Program {
             states_places,
             stated_max: stated.max,
             fixed_team: stated.fixed_team,
-            class: None,
+            team: None,
             broker: register.broker,
             arrived: now,
             bucket: Bucket::new(RINGS, RING_NS, now),
@@ -242,14 +242,14 @@ impl Program {
     }
 
     /// What it says of its teams holds as far as no user said something else.
-    pub(super) fn states_class(&mut self, fixed_team: bool) {
-        self.fixed_team = self.class.unwrap_or(fixed_team);
+    pub(super) fn states_team(&mut self, fixed_team: bool) {
+        self.fixed_team = self.team.unwrap_or(fixed_team);
     }
 
     /// Whether its teams keep their size from now on (D4).
-    pub(super) fn set_class(&mut self, class: Option<bool>) {
-        self.class = class.or(self.class);
-        if let Some(fixed_team) = class {
+    pub(super) fn set_team(&mut self, team: Option<bool>) {
+        self.team = team.or(self.team);
+        if let Some(fixed_team) = team {
             self.fixed_team = fixed_team;
             self.areas.set_fixed_team(fixed_team);
         }

@@ -102,12 +102,14 @@ impl Server {
         Ok(())
     }
 
-    /// Users' weights and caps hold at once, what is said of programs for those that arrive from
+    /// Classes, users' weights and caps hold at once, what is said of programs for those that arrive from
     /// now on.
     pub(super) fn set_rules(&mut self, rules: Rules) {
         self.ledger.set_user_weights(rules.weights());
         self.ledger.set_user_caps(rules.caps());
+        self.ledger.set_classes(rules.class_table().classes.clone());
         self.rules = rules;
+        self.classify_all();
     }
 
     fn heed_strangers(&mut self, heeds: bool) {

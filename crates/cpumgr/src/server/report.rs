@@ -51,6 +51,7 @@ impl Server {
                     squeezes: program.reclaim.squeezes(),
                     fence: program.fence.as_ref().map(Fence::name),
                     speedup: self.ledger.speedup(app).map(|it| (it.speedup, it.processors)),
+                    class: self.ledger.class(app).map(str::to_owned),
                     weight: self.ledger.weight(app)?,
                     age_ns: now.saturating_sub(program.arrived),
                 })

@@ -96,7 +96,7 @@ impl Actor {
                     (grant.processors, grant.dedicated, grant.shared, grant.epoch);
                 format!("{processors} {dedicated} {shared} {epoch} {} {cpus}", client.is_alive())
             }
-            "class" => self.client().grant().fixed_team.to_string(),
+            "team" => self.client().grant().fixed_team.to_string(),
             "request" => {
                 self.client().request(words.number(1));
                 "asked".into()

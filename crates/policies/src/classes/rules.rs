@@ -85,7 +85,9 @@ impl Rules {
 }
 
 impl Rule {
-    fn fits(&self, subject: &Subject) -> bool {
+    /// Whether all that it says fits.
+    #[must_use]
+    pub fn fits(&self, subject: &Subject) -> bool {
         let is = |pattern: &Option<String>, text: &str| {
             pattern.as_ref().is_none_or(|pattern| matches(pattern, text))
         };

@@ -1,0 +1,304 @@
+//! Which class of the site a program is in: by the rules of the configuration, or as a client
+//! chose.
+//!
+//! # Rules
+//! - A1 Those who administer the manager may put each program into each class, and the program's
+//!   user cannot change that.
+//! - A2 A user may choose for programs of its own: among the classes that are open, and those of
+//!   which a rule fits the program.
+//! - A3 What was chosen stands above the rules, for as long as there is such a class.
+
+use std::fs;
+
+use platform::process::Pid;
+use policies::classes::Subject;
+use policies::{AppId, Cause};
+
+use super::Server;
+use crate::config::BY_RULES;
+use crate::escape::escape;
+use crate::settings::Chosen;
+
+/// The longest label, in bytes.
+const MAX_LABEL: usize = 64;
+
+/// What rules look at, and whose it is.
+struct Facts {
+    pid: Pid,
+    uid: u32,
+    name: String,
+}
+
+impl Server {
+    /// Puts a program into its class; true when that is another one than before.
+    pub(super) fn classify(&mut self, serial: u64) -> bool {
+        let class = self.class_by_choice_or_rule(serial);
+        self.ledger.set_class(AppId(serial), class)
+    }
+
+    /// The same for all, after the classes changed.
+    pub(super) fn classify_all(&mut self) {
+        let programs = self.connections.values().filter(|it| it.program.is_some());
+        let all: Vec<u64> =
+            programs.map(|it| it.serial).chain(self.attached.keys().copied()).collect();
+        for serial in all {
+            self.classify(serial);
+        }
+    }
+
+    /// What was said of a process before it registered: its class, its label, its bounds.
+    pub(super) fn inherit_choices(&mut self, serial: u64, pid: Pid) {
+        let same = |it: &&super::connection::Connection| it.peer.pid == pid && it.serial != serial;
+        let mut before: Vec<_> =
+            self.connections.values().filter(same).filter(|it| it.is_program()).collect();
+        before.sort_by_key(|it| it.serial);
+        let chosen = before.iter().rev().find_map(|it| it.chosen.clone());
+        let label = before.iter().rev().find_map(|it| it.label.clone());
+        let min = before.iter().rev().find_map(|it| it.bounds.0);
+        let max = before.iter().rev().find_map(|it| it.bounds.1);
+        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        connection.chosen = connection.chosen.take().or(chosen);
+        connection.label = connection.label.take().or(label);
+        connection.bounds = (connection.bounds.0.or(min), connection.bounds.1.or(max));
+    }
+
+    fn class_by_choice_or_rule(&self, serial: u64) -> Option<String> {
+        let table = self.rules.class_table();
+        if table.classes.is_empty() {
+            return None;
+        }
+        let known = self.known_of(serial)?;
+        let same = self.connections.values().filter(|it| it.peer.pid == known.pid);
+        let newest = same.filter(|it| it.chosen.is_some()).max_by_key(|it| it.serial);
+        let chosen = newest.and_then(|it| it.chosen.as_ref()).map(|it| it.class.clone());
+        let chosen = chosen.filter(|class| table.classes.contains_key(class));
+        chosen.or_else(|| table.of_program(&self.subject(&known)).map(str::to_owned))
+    }
+
+    /// What is known of a program, registered or attached.
+    fn known_of(&self, serial: u64) -> Option<Facts> {
+        if let Some(it) = self.attached.get(&serial) {
+            let (pid, uid, name) = (it.pid, it.owner, it.name.clone());
+            return Some(Facts { pid, uid, name });
+        }
+        let it = self.connections.get(&serial)?;
+        let name = it.program.as_ref().map(|program| program.name.clone()).unwrap_or_default();
+        Some(Facts { pid: it.peer.pid, uid: it.peer.uid, name })
+    }
+
+    fn subject(&self, known: &Facts) -> Subject {
+        let (groups, cgroup) = self.rules.class_table().looks_at();
+        let labelled = self.connections.values().filter(|it| it.peer.pid == known.pid);
+        let labelled = labelled.filter(|it| it.label.is_some()).max_by_key(|it| it.serial);
+        Subject {
+            name: known.name.clone(),
+            user: known.uid.to_string(),
+            groups: if groups { groups_of(known.pid) } else { Vec::new() },
+            cgroup: if cgroup { cgroup_of(known.pid) } else { String::new() },
+            label: labelled.and_then(|it| it.label.clone()),
+        }
+    }
+
+    /// `set class` and `run --class`, at the word of client `by`.
+    pub(super) fn choose_class(
+        &mut self,
+        by: u64,
+        pid: Pid,
+        class: Option<String>,
+    ) -> Result<(), String> {
+        let theirs = match self.attached.values().any(|it| it.pid == pid) {
+            true => Vec::new(),
+            false => self.theirs(by, pid)?,
+        };
+        let attached: Vec<u64> = self
+            .attached
+            .iter()
+            .filter(|(serial, it)| it.pid == pid && self.may_see(by, **serial))
+            .map(|(serial, _)| *serial)
+            .collect();
+        let Some(first) = theirs.first().or(attached.first()).copied() else {
+            return Err(format!("process {pid} is no program that you may change"));
+        };
+        let table = self.rules.class_table();
+        let firm = self.may_administer(by);
+        if let Some(class) = class.as_deref() {
+            let class: String = escape(class.as_bytes()).chars().take(MAX_LABEL).collect();
+            if !table.classes.contains_key(&class) {
+                let known: Vec<&str> = table.classes.keys().map(String::as_str).collect();
+                return Err(match known.as_slice() {
+                    [] => format!(
+                        "there is no class {class:?}: this manager's configuration has none \
+                         ([classes.NAME])"
+                    ),
+                    known => {
+                        format!("there is no class {class:?}; there are: {}", known.join(", "))
+                    }
+                });
+            }
+            let known = self.known_of(first);
+            let allowed = known.is_some_and(|it| table.allows(&class, &self.subject(&it)));
+            if !firm && !allowed {
+                return Err(format!(
+                    "class {class} is not for this program at your word: it is not open, and none \
+                     of its rules fits; an administrator may set it, or write `open = true` or a rule"
+                ));
+            }
+        }
+        let is_firm = self.connections.values().filter(|it| it.peer.pid == pid);
+        if !firm && is_firm.filter_map(|it| it.chosen.as_ref()).any(|it| it.firm) {
+            return Err("an administrator has set the class of this program".into());
+        }
+        if !attached.is_empty() && theirs.is_empty() {
+            // Announced, if it was started by `run`; otherwise there is no place to keep it.
+            let announced = self.connections.values_mut().filter(|it| it.peer.pid == pid);
+            let mut kept = false;
+            for it in announced.filter(|it| it.is_program()) {
+                it.chosen = class.clone().map(|class| Chosen { class, firm });
+                kept = true;
+            }
+            if !kept {
+                return Err(format!(
+                    "process {pid} was attached from outside: its class is what the rules say"
+                ));
+            }
+        }
+        for serial in theirs {
+            if let Some(it) = self.connections.get_mut(&serial) {
+                it.chosen = class.clone().map(|class| Chosen { class, firm });
+            }
+        }
+        self.classify_process(pid);
+        let class = class.as_deref().unwrap_or(BY_RULES);
+        tracing::info!(pid = pid.0, class, firm, "a class is chosen");
+        Ok(())
+    }
+
+    fn classify_process(&mut self, pid: Pid) {
+        let programs = self.connections.values().filter(|it| it.peer.pid == pid);
+        let programs = programs.filter(|it| it.program.is_some()).map(|it| it.serial);
+        let attached = self.attached.iter().filter(|(_, it)| it.pid == pid).map(|(at, _)| *at);
+        for serial in programs.chain(attached).collect::<Vec<_>>() {
+            if self.classify(serial) {
+                self.cause = self.cause.or(Some(Cause::Administration));
+            }
+        }
+    }
+
+    /// `run --label`.
+    pub(super) fn set_label(&mut self, by: u64, pid: Pid, label: &str) -> Result<(), String> {
+        if label.is_empty() || label.len() > MAX_LABEL {
+            return Err(format!("a label has 1 to {MAX_LABEL} bytes, not {}", label.len()));
+        }
+        for serial in self.theirs(by, pid)? {
+            if let Some(it) = self.connections.get_mut(&serial) {
+                it.label = Some(escape(label.as_bytes()));
+            }
+        }
+        self.classify_process(pid);
+        Ok(())
+    }
+
+    /// `run --min` and `--max`: before the program registers, which then begins with them.
+    pub(super) fn bound(
+        &mut self,
+        by: u64,
+        pid: Pid,
+        (min, max): (Option<u32>, Option<u32>),
+    ) -> Result<(), String> {
+        if min == Some(0) || max == Some(0) || min.zip(max).is_some_and(|(min, max)| min > max) {
+            return Err(
+                "a program has at least 1 processor, and its maximum is at least its minimum"
+                    .into(),
+            );
+        }
+        let theirs = self.theirs(by, pid)?;
+        let registered = |it: &u64| self.connections.get(it).is_some_and(|it| it.program.is_some());
+        if theirs.iter().any(registered) {
+            return Err(format!("process {pid} runs: its bounds are said when it is started"));
+        }
+        for serial in theirs {
+            if let Some(it) = self.connections.get_mut(&serial) {
+                it.bounds = (min.or(it.bounds.0), max.or(it.bounds.1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of the groups of a process; those that cannot be read are not there.
+fn groups_of(pid: Pid) -> Vec<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("");
+    let own = line("Gid:").split_whitespace().take(1);
+    own.chain(line("Groups:").split_whitespace()).map(str::to_owned).collect()
+}
+
+/// The control group of a process, from `/` on; empty where it cannot be read.
+fn cgroup_of(pid: Pid) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
+    unified.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::process::{self, Peer};
+
+    use super::super::connection::Connection;
+    use super::super::looks::tests::{Asked, server};
+    use super::super::model::Process;
+    use super::*;
+    use crate::config::{Config, Rules};
+
+    const SITE: &str = "[classes.closed]\n[classes.open]\nopen = true\n[classes.ruled]\n\
+                        [[class-rules]]\nclass = \"ruled\"\nlabel = \"nightly\"\n";
+
+    /// A client of a process, as a user.
+    fn client(server: &mut Server, pid: Pid, uid: u32) -> u64 {
+        let serial = server.serials.next();
+        let pidfd = process::pidfd_open(pid).unwrap();
+        let peer = Peer { pid, uid, gid: uid };
+        let mut connection = Connection::new(serial, None, peer, pidfd);
+        connection.announced = true;
+        connection.note_start();
+        server.connections.insert(serial, connection);
+        serial
+    }
+
+    #[test]
+    fn a_user_chooses_open_classes_and_those_of_its_rules_and_an_administrator_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = server(dir.path(), &Asked::default(), 100_000_000);
+        server.set_rules(Rules::of(&Config::parse(SITE).unwrap()));
+        let process = Process::start();
+        let pid = process.pid();
+        let owner = nix::unistd::geteuid().as_raw();
+        let (user, stranger) = (owner + 4711, owner + 4712);
+        let own = client(&mut server, pid, user);
+        let choose = |server: &mut Server, by: u64, class: &str| {
+            server.choose_class(by, pid, Some(class.to_owned()))
+        };
+        let refused = choose(&mut server, own, "closed").unwrap_err();
+        assert!(refused.contains("open = true"), "{refused}");
+        assert!(choose(&mut server, own, "ruled").is_err());
+        choose(&mut server, own, "open").unwrap();
+        server.set_label(own, pid, "nightly").unwrap();
+        choose(&mut server, own, "ruled").unwrap();
+        assert!(server.choose_class(own, pid, Some("none".into())).unwrap_err().contains("closed"));
+        server.choose_class(own, pid, None).unwrap();
+        // Another user's is not there for a stranger.
+        let other = Process::start();
+        let other = client(&mut server, other.pid(), stranger);
+        assert!(choose(&mut server, other, "open").is_err());
+        // What an administrator says the user does not change.
+        let third = Process::start();
+        let administrator = client(&mut server, third.pid(), owner);
+        choose(&mut server, administrator, "closed").unwrap();
+        assert!(choose(&mut server, own, "open").unwrap_err().contains("administrator"));
+        assert!(server.choose_class(own, pid, None).is_err());
+        let chosen = Some(Chosen { class: "closed".into(), firm: true });
+        assert!(server.settings().running.iter().any(|it| it.chosen == chosen));
+        assert_eq!(server.connections[&own].chosen, chosen);
+        server.end(&super::super::Ended::Signal);
+    }
+}
