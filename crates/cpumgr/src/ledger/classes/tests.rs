@@ -10,6 +10,9 @@ fn classes(all: &[(&str, Class)]) -> BTreeMap<String, Class> {
     all.iter().map(|(name, class)| ((*name).to_owned(), class.clone())).collect()
 }
 
+/// What is tried, classes, and the processors of a program of each.
+type Case<'a> = (&'a str, &'a [(&'a str, Class)], [usize; 2]);
+
 /// Books of 8 processors with a program of each of these (class, user, request).
 fn books(policy: &str, all: &[(&str, Class)], programs: &[(&str, u32, u32)]) -> Ledger {
     let mut ledger = ledger(8, policy);
@@ -30,7 +33,7 @@ fn sizes(ledger: &Ledger, programs: u64) -> Vec<usize> {
 
 #[test]
 fn weight_priority_minimum_and_maximum_divide_the_machine_under_each_policy() {
-    let cases: [(&str, &[(&str, Class)], [usize; 2]); 4] = [
+    let cases: [Case<'_>; 4] = [
         ("weight", &[("a", class(0, 8, 3.0, 0, false)), ("b", class(0, 8, 1.0, 0, false))], [6, 2]),
         (
             "priority",
