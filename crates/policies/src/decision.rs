@@ -143,8 +143,8 @@ impl Decision {
         Self::new(snapshot, allocations, work_list)
     }
 
-    /// This as the answer for a part of the machine of `processors`: what masters that share are due
-    /// becomes their part of what is left there, so that answers for several parts can be put
+    /// This as the answer for a part of the machine of `processors`: what masters that share are
+    /// due becomes their part of what is left there, so that answers for several parts can be put
     /// together. O(n).
     #[must_use]
     pub fn due_within(&self, processors: u32) -> Self {

@@ -1,8 +1,9 @@
 //! Classes of programs, and the rules that put programs into them.
 //!
 //! # Rules
-//! - K1 `[classes.NAME]` says what a class may have; later sources win key by key. `[[class-rules]]`
-//!   put programs into classes: the first that fits, and those of later sources come first.
+//! - K1 `[classes.NAME]` says what a class may have; later sources win key by key.
+//!   `[[class-rules]]` put programs into classes: the first that fits, and those of later sources
+//!   come first.
 //! - K2 Users and groups are looked up when the files are read, and are numbers from then on: the
 //!   scheduler asks no directory service.
 //! - K3 A rule names a class of its own file or of one before it.

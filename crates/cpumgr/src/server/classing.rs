@@ -2,7 +2,7 @@
 //! chose.
 //!
 //! # Rules
-//! - A1 Those who administer the manager may put each program into each class, and the program's
+//! - A1 Administrators of the manager may put each program into each class, and the program's
 //!   user cannot change that.
 //! - A2 A user may choose for programs of its own: among the classes that are open, and those of
 //!   which a rule fits the program.

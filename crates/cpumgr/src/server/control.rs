@@ -155,8 +155,8 @@ impl Server {
         Ok(())
     }
 
-    /// How the teams of a process behave that is a program, or said that it is going to be one, at the word of
-    /// client `by`. It keeps it when it becomes another program by exec.
+    /// How the teams of a process behave that is a program, or said that it is going to be one, at
+    /// the word of client `by`. It keeps it when it becomes another program by exec.
     fn change_team(&mut self, by: u64, pid: Pid, fixed_team: bool) -> Result<(), String> {
         if self.attached.iter().any(|(serial, it)| it.pid == pid && self.may_see(by, *serial)) {
             return Err(format!(

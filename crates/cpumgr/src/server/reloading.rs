@@ -102,8 +102,8 @@ impl Server {
         Ok(())
     }
 
-    /// Classes, users' weights and caps hold at once, what is said of programs for those that arrive from
-    /// now on.
+    /// Classes, users' weights and caps hold at once, what is said of programs for those that
+    /// arrive from now on.
     pub(super) fn set_rules(&mut self, rules: Rules) {
         self.ledger.set_user_weights(rules.weights());
         self.ledger.set_user_caps(rules.caps());
