@@ -13,7 +13,9 @@ use std::time::Duration;
 const REGISTRATION: Duration = Duration::from_millis(500);
 
 /// The manager of this program, if one answers, or has had no time to answer yet. The program's
-/// threads stay within `mask`.
+/// threads stay within `mask`. Not a part of its caller's frame: threads with the smallest stacks
+/// come here, and have the rest of them for what sizes teams where there is no manager.
+#[inline(never)]
 pub(super) fn register(library: &str, processors: usize, mask: &CpuSet) -> Option<Managed> {
     let (path, explicit) = match find_socket() {
         SocketChoice::Off | SocketChoice::None => return None,
