@@ -1,8 +1,8 @@
 //! Descriptors: their numbers, and whether two numbers are one open file.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-use crate::error::{SysError, SysResult, check_int};
+use crate::error::{SysError, SysResult, check_int, check_made};
 
 /// The first number that is no standard stream's.
 const FIRST: RawFd = 3;
@@ -38,9 +38,8 @@ pub fn above_streams(fd: OwnedFd) -> SysResult<OwnedFd> {
     }
     // SAFETY: - this fcntl takes a number and touches no memory of ours.
     let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST) };
-    let moved = check_int("fcntl(F_DUPFD_CLOEXEC)", moved)?;
     // SAFETY: - fcntl has just made the descriptor, and no other code knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
+    unsafe { check_made("fcntl(F_DUPFD_CLOEXEC)", moved) }
 }
 
 /// A copy of a descriptor, at another number, which is no standard stream's; close-on-exec.

@@ -3,6 +3,7 @@
 use crate::errno;
 use crate::fault;
 use std::fmt;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// A failed system call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,6 +76,19 @@ pub(crate) fn check(call: &'static str, result: libc::c_long) -> SysResult<libc:
 /// [`check`] for the calls that return a C `int`.
 pub(crate) fn check_int(call: &'static str, result: libc::c_int) -> SysResult<libc::c_int> {
     fault::or(call, if result < 0 { Err(SysError::last(call)) } else { Ok(result) })
+}
+
+/// [`check`] for the calls that make a descriptor. One whose call is to have failed is closed.
+///
+/// # Safety
+/// - `result` is negative, or a descriptor that the call has just made and no other code knows.
+pub(crate) unsafe fn check_made(call: &'static str, result: libc::c_int) -> SysResult<OwnedFd> {
+    let made = match result {
+        ..0 => Err(SysError::last(call)),
+        // SAFETY: - the caller's promise.
+        _ => Ok(unsafe { OwnedFd::from_raw_fd(result) }),
+    };
+    fault::or(call, made)
 }
 
 /// [`check`] for the calls that return a length.

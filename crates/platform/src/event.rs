@@ -1,10 +1,10 @@
 //! Doorbells: event counters that one process rings and another one waits for.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::aside::Aside;
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, check_int, check_length, uninterrupted};
+use crate::error::{SysError, SysResult, check_length, check_made, uninterrupted};
 
 /// An eventfd. It becomes readable when rung and stays so until [`Doorbell::clear`]; many rings are
 /// one. Both sides may be any process that holds the descriptor.
@@ -19,9 +19,8 @@ impl Doorbell {
     pub fn new() -> SysResult<Self> {
         // SAFETY: - eventfd takes two numbers.
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        let event = check_int("eventfd2", event)?;
         // SAFETY: - eventfd has just made the descriptor, and no other code knows it.
-        above_streams(unsafe { OwnedFd::from_raw_fd(event) }).map(Self)
+        above_streams(unsafe { check_made("eventfd2", event) }?).map(Self)
     }
 
     /// Takes a descriptor that came from another process. That it is an eventfd is not checked: on

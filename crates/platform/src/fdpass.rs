@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, check_int, check_length, uninterrupted};
+use crate::error::{SysError, SysResult, check_int, check_length, check_made, uninterrupted};
 use crate::fault;
 use crate::process::wait_readable;
 
@@ -126,10 +126,9 @@ pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
         let (name, length) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: - without a place for the peer's name accept4 touches no memory of ours.
         let accepted = unsafe { libc::accept4(listener, name, length, libc::SOCK_CLOEXEC) };
-        check_int("accept4", accepted)
+        // SAFETY: - accept4 has just made the descriptor, and no other code knows it.
+        unsafe { check_made("accept4", accepted) }
     })?;
-    // SAFETY: - accept4 has just made the descriptor, and no other code knows it.
-    let accepted = unsafe { OwnedFd::from_raw_fd(accepted) };
     above_streams(accepted)
 }
 
@@ -410,10 +409,10 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
 fn new_socket(flags: libc::c_int) -> SysResult<OwnedFd> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
     // SAFETY: - takes three numbers.
-    let fd = check_int("socket", unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
     // Moved before it is connected: what the program writes meanwhile goes nowhere.
     // SAFETY: - socket has just made the descriptor, and no other code knows it.
-    above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
+    above_streams(unsafe { check_made("socket", fd) }?)
 }
 
 /// `None` is no limit.

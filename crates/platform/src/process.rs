@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::affinity::Tid;
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, check, check_int};
+use crate::error::{SysError, SysResult, check, check_int, check_made};
 use crate::fault;
 use crate::file;
 
@@ -103,10 +103,10 @@ pub fn pidfd_open_thread(tid: Tid) -> SysResult<OwnedFd> {
 
 fn open_pidfd(id: libc::pid_t, flags: libc::c_uint) -> SysResult<OwnedFd> {
     // SAFETY: - pidfd_open takes two numbers.
-    let fd = check("pidfd_open", unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })?;
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) };
     let fd = RawFd::try_from(fd).expect("descriptors are C ints");
     // SAFETY: - pidfd_open has just made the descriptor, and no other code knows it.
-    above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
+    above_streams(unsafe { check_made("pidfd_open", fd) }?)
 }
 
 /// Sends a signal to the process of a descriptor; signal 0 only asks whether that would be allowed.

@@ -12,11 +12,11 @@
 use std::ffi::CStr;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::descriptor::above_streams;
-use crate::error::{SysError, SysResult, check_int, uninterrupted};
+use crate::error::{SysError, SysResult, check_int, check_made, uninterrupted};
 use crate::mapping;
 
 /// The seals that make a memory safe to share (M1).
@@ -169,10 +169,11 @@ impl SharedMemory {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
         let fd = uninterrupted(|| {
             // SAFETY: - a text that ends with a zero byte and lives through the call.
-            check_int("open(/proc/self/fd)", unsafe { libc::open(path.as_ptr(), flags) })
+            let fd = unsafe { libc::open(path.as_ptr(), flags) };
+            // SAFETY: - open has just made the descriptor, and no other code knows it.
+            unsafe { check_made("open(/proc/self/fd)", fd) }
         })?;
-        // SAFETY: - open has just made the descriptor, and no other code knows it.
-        above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
+        above_streams(fd)
     }
 
     /// The size in bytes, fixed for ever (M1).
@@ -212,9 +213,9 @@ impl From<SharedMemory> for OwnedFd {
 fn create_memfd(name: &CStr) -> SysResult<OwnedFd> {
     let create = |flags| {
         // SAFETY: - a text that ends with a zero byte and lives through the call.
-        let fd = check_int("memfd_create", unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
         // SAFETY: - memfd_create has just made the descriptor, and no other code knows it.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        unsafe { check_made("memfd_create", fd) }
     };
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // Never executable. Kernels before 6.3 do not know the flag; some later ones refuse a memfd
