@@ -18,24 +18,6 @@ impl Server {
     /// administrators may control everything. Other users, which only a system's manager lets in,
     /// may control their own.
     pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
-        let own = matches!(
-            control,
-            Control::Attach { .. }
-                | Control::Detach { .. }
-                | Control::Team { .. }
-                | Control::Class { .. }
-                | Control::Label { .. }
-                | Control::Bounds { .. }
-                | Control::Cancel { .. }
-        );
-        if !own && !self.may_administer(serial) {
-            let mut reason = format!("that is for user {}, the superuser", self.doorman.owner);
-            reason.push_str(match self.doorman.admins {
-                Some(_) => ", and members of the administrators' group (admin-group)",
-                None => " and no other one",
-            });
-            return self.refuse(serial, RefusedCode::NotYours, reason);
-        }
         let names_a_process = matches!(
             control,
             Control::Attach { .. }
@@ -46,6 +28,17 @@ impl Server {
                 | Control::Bounds { .. }
                 | Control::Weight { .. }
         );
+        // Weights are for administrators.
+        let own = names_a_process && !matches!(control, Control::Weight { .. })
+            || matches!(control, Control::Cancel { .. });
+        if !own && !self.may_administer(serial) {
+            let mut reason = format!("that is for user {}, the superuser", self.doorman.owner);
+            reason.push_str(match self.doorman.admins {
+                Some(_) => ", and members of the administrators' group (admin-group)",
+                None => " and no other one",
+            });
+            return self.refuse(serial, RefusedCode::NotYours, reason);
+        }
         if names_a_process && let Err(reason) = self.same_numbers(serial) {
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
