@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 
 use platform::affinity::{CpuSet, Tid};
 use platform::process::{self, Pid};
+use procfs::{FromBufRead, ProcessCGroups};
 
 use crate::error::Error;
 use crate::escape::escape;
@@ -258,16 +259,13 @@ impl Fence {
 
 /// Where a process is below the mount, by `/proc/PID/cgroup`.
 fn home(places: &str, version: Version) -> Option<PathBuf> {
-    let path = places.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let is_it = match version {
-            Version::One => controllers.split(',').any(|name| name == "cpuset"),
-            Version::Two => controllers.is_empty(),
-        };
-        is_it.then_some(path)
-    })?;
-    let below = Path::new(path).strip_prefix("/").ok()?;
+    let groups = ProcessCGroups::from_buf_read(places.as_bytes()).ok()?;
+    let path = groups.into_iter().find(|group| match version {
+        Version::One => group.controllers.iter().any(|name| name == "cpuset"),
+        Version::Two => group.controllers.is_empty(),
+    });
+    let path = path?.pathname;
+    let below = Path::new(&path).strip_prefix("/").ok()?;
     let is_plain = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
     is_plain.then(|| below.to_owned())
 }

@@ -335,8 +335,34 @@ pub(crate) fn age(ns: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Of a manager with some of everything.
+    pub(crate) fn of_a_manager() -> Status {
+        Status {
+            manager_pid: 7,
+            uptime_ns: 5_000_000,
+            policy: "dss-ts".into(),
+            policy_failure: None,
+            parameters: std::collections::BTreeMap::new(),
+            quantum_ns: 100_000_000,
+            grace_ns: 2_000_000,
+            waiting: 1,
+            processors: "0-1".into(),
+            processor_count: 2,
+            left: String::new(),
+            drained: String::new(),
+            trace: None,
+            program_count: 1,
+            silent: vec![44],
+            fences: Some("/sys/fs/cgroup/cpumgr".into()),
+            level: Some(3),
+            narrow: None,
+            kept: Vec::new(),
+            reasons: vec![(44, "not attached: no".into())],
+        }
+    }
 
     #[test]
     fn a_report_is_a_table() {
@@ -363,28 +389,7 @@ mod tests {
             weight: 1.0,
             age_ns: 61_000_000_000,
         };
-        let status = Status {
-            manager_pid: 7,
-            uptime_ns: 5_000_000,
-            policy: "dss-ts".into(),
-            policy_failure: None,
-            parameters: std::collections::BTreeMap::new(),
-            quantum_ns: 100_000_000,
-            grace_ns: 2_000_000,
-            waiting: 1,
-            processors: "0-1".into(),
-            processor_count: 2,
-            left: String::new(),
-            drained: String::new(),
-            trace: None,
-            program_count: 1,
-            silent: vec![44],
-            fences: Some("/sys/fs/cgroup/cpumgr".into()),
-            level: Some(3),
-            narrow: None,
-            kept: Vec::new(),
-            reasons: vec![(44, "not attached: no".into())],
-        };
+        let status = of_a_manager();
         let library = |path: &str, ours: bool| Library { path: path.into(), ours };
         let loaded = BTreeMap::from([
             (42, vec![library("/a/libgomp.so.1", true), library("/w/libgomp-1.so", false)]),

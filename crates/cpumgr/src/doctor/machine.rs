@@ -1,10 +1,12 @@
 //! What is looked at on the machine: kernel, control groups, masks, quotas, limits, services.
 
+use std::borrow::Cow;
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
 
 use arena::client::{SYSTEM_SOCKET, in_the_way, user_socket};
+use arena::message::{Narrow, Status};
 use nix::sys::resource::{Resource, getrlimit};
 use platform::affinity;
 use platform::cgroup::Limits;
@@ -44,8 +46,8 @@ pub(super) fn look(named: Option<&Path>) -> Vec<Finding> {
 }
 
 fn kernel() -> Finding {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let release = release.trim().to_owned();
+    let release = nix::sys::utsname::uname();
+    let release = release.as_ref().map_or(Cow::Borrowed(""), |it| it.release().to_string_lossy());
     match process::pidfd_open(process::current_pid()) {
         Ok(_) => Finding::well("kernel", format!("Linux {release}")),
         Err(error) => Finding::wrong(
@@ -246,32 +248,38 @@ fn manager(named: Option<&Path>) -> Finding {
         }
     };
     match status::of_manager(&socket) {
-        Ok(status) => {
-            let narrow = status.narrow.as_ref().map(|it| {
-                format!(
-                    "manager {} manages {} of {}: {}",
-                    status.manager_pid, it.processors, it.of, it.why
-                )
-            });
-            match narrow {
-                Some(says) => {
-                    Finding::note("manager", says, "end it (cpumgr stop) and start one elsewhere")
-                }
-                None => Finding::well(
-                    "manager",
-                    format!(
-                        "{} answers at {}: policy {}, {} processors, {} programs",
-                        status.manager_pid,
-                        socket.display(),
-                        status.policy,
-                        status.processor_count,
-                        status.program_count
-                    ),
-                ),
-            }
-        }
+        Ok(status) => of_status(&status, &socket),
         Err(error) => Finding::note("manager", error.to_string(), advice),
     }
+}
+
+/// What a manager lacks, or that it is there.
+fn of_status(status: &Status, socket: &Path) -> Finding {
+    let narrow = status.narrow.as_ref().map(|it| {
+        let Narrow { processors, of, why, .. } = it;
+        format!("manager {} manages {processors} of {of}: {why}", status.manager_pid)
+    });
+    let kept = (!status.kept.is_empty()).then(|| {
+        format!(
+            "manager {} kept of its starter, which it may end or fail by: {}",
+            status.manager_pid,
+            status.kept.join(", ")
+        )
+    });
+    let lacks: Vec<String> = narrow.into_iter().chain(kept).collect();
+    if !lacks.is_empty() {
+        let remedy = "end it (cpumgr stop) and start one elsewhere";
+        return Finding::note("manager", lacks.join("; "), remedy);
+    }
+    let says = format!(
+        "{} answers at {}: policy {}, {} processors, {} programs",
+        status.manager_pid,
+        socket.display(),
+        status.policy,
+        status.processor_count,
+        status.program_count
+    );
+    Finding::well("manager", says)
 }
 
 #[cfg(test)]
@@ -310,5 +318,16 @@ mod tests {
         assert!(found.remedy.unwrap().contains("cpumgr run"));
         assert_eq!(service_manager(&dir.path().join("no")).verdict, Verdict::Note);
         assert_eq!(service_manager(dir.path()).verdict, Verdict::Well);
+    }
+
+    #[test]
+    fn a_manager_that_kept_its_starters_limits_is_told() {
+        let mut status = status::tests::of_a_manager();
+        let socket = Path::new("/run/cpumgr/socket");
+        assert_eq!(of_status(&status, socket).verdict, Verdict::Well);
+        status.kept = vec!["a limit of 100 seconds of processor time".into()];
+        let finding = of_status(&status, socket);
+        assert_eq!(finding.verdict, Verdict::Note);
+        assert!(finding.says.contains("a limit of 100 seconds"), "{}", finding.says);
     }
 }

@@ -10,9 +10,10 @@
 //!   several in turn.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use platform::affinity::{self, CpuSet, Tid};
+use procfs::ProcError;
+use procfs::process::{Process, Task};
 
 /// The most processes that are looked at.
 const MOST: usize = 4096;
@@ -86,16 +87,11 @@ impl Tree {
 /// The processes that the threads of `pid` started and that live; `None`: the kernel does not say.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let mut all = Vec::new();
-    for tid in threads(pid) {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
-        match text {
-            Ok(text) => all.extend(text.split_whitespace().filter_map(|it| it.parse::<i32>().ok())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // The thread ended, or no thread has such a file.
-                if pid == std::process::id().cast_signed() {
-                    return None;
-                }
-            }
+    for task in tasks(pid) {
+        match task.children() {
+            Ok(children) => all.extend(children.into_iter().map(u32::cast_signed)),
+            // The thread ended, or no thread has such a file.
+            Err(ProcError::NotFound(_)) if pid == std::process::id().cast_signed() => return None,
             Err(_) => {}
         }
     }
@@ -103,9 +99,13 @@ fn children(pid: i32) -> Option<Vec<i32>> {
 }
 
 fn threads(pid: i32) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    let names = tasks.into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+    tasks(pid).map(|task| task.tid).collect()
+}
+
+/// None where the process ended.
+fn tasks(pid: i32) -> impl Iterator<Item = Task> {
+    let tasks = Process::new(pid).and_then(|process| process.tasks());
+    tasks.into_iter().flatten().flatten()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::libc;
 use platform::file;
+use procfs::process::Process;
 
 /// `PERF_TYPE_HW_CACHE`.
 const CACHES: u32 = 3;
@@ -22,11 +23,10 @@ const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 
 /// Watches the process's threads for so long; in per cent. An error says why there is no number.
 pub(super) fn share(pid: i32, time: Duration) -> Result<f64, String> {
-    let tasks = file::names(format!("/proc/{pid}/task")).map_err(|error| error.to_string())?;
+    let tasks = Process::new(pid).and_then(|process| process.tasks());
     let mut counters = Vec::new();
-    for task in tasks {
-        let Some(tid) = task.to_str().and_then(|name| name.parse().ok()) else { continue };
-        match (open(tid, READS), open(tid, MISSES)) {
+    for task in tasks.map_err(|error| error.to_string())?.flatten() {
+        match (open(task.tid, READS), open(task.tid, MISSES)) {
             (Ok(reads), Ok(misses)) => counters.push((reads, misses)),
             // The thread ended.
             (Err(Errno::ESRCH), _) | (_, Err(Errno::ESRCH)) => {}

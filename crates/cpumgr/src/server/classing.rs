@@ -13,6 +13,8 @@ use std::fs;
 use platform::process::Pid;
 use policies::classes::Subject;
 use policies::{AppId, Cause};
+use procfs::process::Status;
+use procfs::{FromBufRead, ProcessCGroups};
 
 use super::Server;
 use crate::config::BY_RULES;
@@ -227,21 +229,30 @@ impl Server {
 
 /// The numbers of the groups of a process; those that cannot be read are not there.
 fn groups_of(pid: Pid) -> Vec<String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("");
-    let own = line("Gid:").split_whitespace().take(1);
-    own.chain(line("Groups:").split_whitespace()).map(str::to_owned).collect()
+    let Some(status) = parsed::<Status>(pid, "status") else { return Vec::new() };
+    let all = std::iter::once(status.rgid).chain(status.groups);
+    all.map(|gid| gid.to_string()).collect()
 }
 
 /// The control group of a process, from `/` on; empty where it cannot be read.
 fn cgroup_of(pid: Pid) -> String {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
-    unified.unwrap_or_default().to_owned()
+    let groups = parsed::<ProcessCGroups>(pid, "cgroup");
+    let mut unified = groups.into_iter().flatten().filter(|group| group.hierarchy == 0);
+    unified.next().map(|group| group.pathname).unwrap_or_default()
+}
+
+/// A file of a process, whatever bytes its name or its groups' names are made of: a process must
+/// not get around a rule by a name that is no text.
+fn parsed<T: FromBufRead>(pid: Pid, file: &str) -> Option<T> {
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+    T::from_buf_read(String::from_utf8_lossy(&bytes).as_bytes()).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
     use platform::process::{self, Peer};
 
     use super::super::connection::Connection;
@@ -300,5 +311,24 @@ mod tests {
         assert!(server.settings().running.iter().any(|it| it.chosen == chosen));
         assert_eq!(server.connections[&own].chosen, chosen);
         server.end(&super::super::Ended::Signal);
+    }
+
+    #[test]
+    fn a_process_whose_name_is_no_text_has_its_groups() {
+        let mut shell = Command::new("sh")
+            .args(["-c", r"printf '\377\376' > /proc/$$/comm; echo renamed; read line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 8];
+        shell.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        let pid = Pid(shell.id().cast_signed());
+        assert!(fs::read(format!("/proc/{pid}/comm")).unwrap().starts_with(b"\xff\xfe"));
+        let own = nix::unistd::getgid().to_string();
+        assert_eq!(groups_of(pid).first(), Some(&own));
+        assert_eq!(cgroup_of(pid), cgroup_of(process::current_pid()));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 }

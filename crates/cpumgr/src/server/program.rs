@@ -300,7 +300,7 @@ impl Program {
     }
 }
 
-/// What the kernel calls a process.
+/// What the kernel calls a process: any bytes, which `procfs` takes for text.
 pub(super) fn name_of(pid: Pid) -> SysResult<String> {
     let gone = |error: std::io::Error| {
         SysError::new(
