@@ -4,10 +4,18 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
+use svg::Document;
+use svg::node::element::{Group, Line, Rectangle, Text, Title};
 
 use super::count::{Counted, Counts, MODELS, Matrix};
 use super::judge::mean;
 use super::plan::{ENGINES, KERNELS, PLACEMENTS};
+
+const COLOURS: [&str; 4] = ["#8c8c8c", "#d08a2e", "#2f6fb0", "#3c9a5f"];
+/// Above the highest bar, and of it, and of a bar's width with what is between two.
+const TOP: f64 = 40.0;
+const HEIGHT: f64 = 200.0;
+const BAR: f64 = 11.0;
 
 const FIGURES: [Figure; 3] = [
     Figure {
@@ -169,72 +177,117 @@ fn bars(counted: &Counted, figure: &Figure) -> Vec<Bar> {
 
 /// Bars from left to right, with a line at 1.
 fn picture(figure: &Figure, bars: &[Bar]) -> String {
-    const COLOURS: [&str; 4] = ["#8c8c8c", "#d08a2e", "#2f6fb0", "#3c9a5f"];
-    const HEIGHT: f64 = 200.0;
-    const BAR: f64 = 11.0;
     let highest = bars.iter().map(|bar| bar.value).fold(1.0, f64::max);
     let scale = HEIGHT / highest;
-    let mut body = String::new();
+    let mut body = Group::new();
     let mut x = 46.0;
     let mut before: Option<&Bar> = None;
     for bar in bars {
         let is_new_group = before.is_none_or(|last| last.group != bar.group);
         if is_new_group || before.is_none_or(|last| last.label != bar.label) {
             x += if is_new_group { 22.0 } else { 7.0 };
-            let _ = writeln!(
-                body,
-                "<text x=\"{x:.0}\" y=\"252\" font-size=\"10\" transform=\"rotate(40 {x:.0} 252)\">\
-                 {}</text>",
-                bar.label
-            );
+            let label = text(x, HEIGHT + 52.0, 10, &bar.label);
+            body = body.add(label.set("transform", format!("rotate(40 {x} {})", HEIGHT + 52.0)));
         }
         if is_new_group {
-            let _ = writeln!(
-                body,
-                "<text x=\"{x:.0}\" y=\"32\" font-size=\"12\">{}</text>",
-                bar.group.to_uppercase()
-            );
+            body = body.add(text(x, 32.0, 12, &bar.group.to_uppercase()));
         }
-        let high = bar.value * scale;
-        let _ = writeln!(
-            body,
-            "<rect x=\"{x:.0}\" y=\"{:.1}\" width=\"{}\" height=\"{high:.1}\" fill=\"{}\">\
-             <title>{} {} {}: {:.3}</title></rect>",
-            40.0 + HEIGHT - high,
-            BAR - 1.0,
-            COLOURS[bar.engine],
-            bar.group,
-            bar.label,
-            ENGINES[bar.engine],
-            bar.value
-        );
+        let high = tenths(bar.value * scale);
+        let title =
+            format!("{} {} {}: {:.3}", bar.group, bar.label, ENGINES[bar.engine], bar.value);
+        let drawn = Rectangle::new()
+            .set("x", x)
+            .set("y", tenths(TOP + HEIGHT - high))
+            .set("width", BAR - 1.0)
+            .set("height", high)
+            .set("fill", COLOURS[bar.engine]);
+        body = body.add(drawn.add(Title::new(title)));
         x += BAR;
         before = Some(bar);
     }
     let width = x + 70.0;
-    let one = 40.0 + HEIGHT - scale;
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} 330\" \
-         font-family=\"sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"8\" y=\"16\" font-size=\"13\">{}: modelled time of an iteration, first touch \
-         without migration = 1</text>\n<line x1=\"40\" x2=\"{:.0}\" y1=\"{one:.1}\" \
-         y2=\"{one:.1}\" stroke=\"#444\" stroke-dasharray=\"3 3\"/>\n<text x=\"18\" \
-         y=\"{:.1}\" font-size=\"10\">1</text>\n<text x=\"8\" y=\"44\" \
-         font-size=\"10\">{highest:.2}</text>\n",
-        figure.title,
-        width - 10.0,
-        one + 3.0
+    let one = tenths(TOP + HEIGHT - scale);
+    let title = format!(
+        "{}: modelled time of an iteration, first touch without migration = 1",
+        figure.title
     );
-    for (number, engine) in figure.engines.iter().enumerate() {
-        let colour =
-            ENGINES.iter().position(|name| name == engine).map_or("#000", |at| COLOURS[at]);
-        let x = 46 + 110 * number;
-        let _ = writeln!(
-            text,
-            "<rect x=\"{x}\" y=\"312\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
-             <text x=\"{}\" y=\"321\" font-size=\"11\">{engine}</text>",
-            x + 14
-        );
+    let mut legend = Group::new();
+    let mut left = 46.0;
+    for engine in figure.engines {
+        let at = ENGINES.iter().position(|name| name == engine).unwrap_or(0);
+        let square = Rectangle::new()
+            .set("x", left)
+            .set("y", HEIGHT + 112.0)
+            .set("width", 10)
+            .set("height", 10)
+            .set("fill", COLOURS[at]);
+        legend = legend.add(square).add(text(left + 14.0, HEIGHT + 121.0, 11, engine));
+        left += 110.0;
     }
-    text + &body + "</svg>\n"
+    let ground = Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "white");
+    let line = Line::new()
+        .set("x1", TOP)
+        .set("x2", width - 10.0)
+        .set("y1", one)
+        .set("y2", one)
+        .set("stroke", "#444")
+        .set("stroke-dasharray", "3 3");
+    let drawn = Document::new()
+        .set("viewBox", (0, 0, width, HEIGHT + 130.0))
+        .set("font-family", "sans-serif")
+        .add(ground)
+        .add(text(8.0, 16.0, 13, &title))
+        .add(line)
+        .add(text(18.0, one + 3.0, 10, "1"))
+        .add(text(8.0, TOP + 4.0, 10, &format!("{highest:.2}")))
+        .add(legend)
+        .add(body);
+    format!("{drawn}\n")
+}
+
+fn text(x: f64, y: f64, size: u32, what: &str) -> Text {
+    Text::new(what).set("x", x).set("y", y).set("font-size", size)
+}
+
+/// Short numbers.
+fn tenths(value: f64) -> f64 {
+    (10.0 * value).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bar_is_a_rectangle_as_high_as_its_value() {
+        let bar = |group: &str, engine, value| Bar {
+            group: group.into(),
+            label: "first-touch".into(),
+            engine,
+            value,
+        };
+        let bars = [bar("cg", 0, 1.0), bar("cg", 2, 0.5), bar("ft", 0, 2.0)];
+        let drawn = picture(&FIGURES[1], &bars);
+        let mut heights = Vec::new();
+        let mut titles = 0;
+        for event in svg::read(&drawn).unwrap() {
+            match event {
+                svg::parser::Event::Tag("rect", _, attributes) => {
+                    let number = |key| attributes.get(key).and_then(|it| it.parse::<f64>().ok());
+                    if let (Some(y), Some(height)) = (number("y"), number("height")) {
+                        heights.push((y, height));
+                    }
+                }
+                svg::parser::Event::Tag("title", ..) => titles += 1,
+                svg::parser::Event::Error(error) => panic!("{error}"),
+                _ => {}
+            }
+        }
+        // Two tags for each title.
+        assert_eq!(titles, 2 * bars.len());
+        let ends: Vec<_> = heights.iter().filter(|(y, high)| y + high == TOP + HEIGHT).collect();
+        let highs: Vec<f64> = ends.iter().map(|(_, high)| *high).collect();
+        assert_eq!(highs, [100.0, 50.0, 200.0]);
+        assert!(drawn.contains("CG") && drawn.contains("FT"), "{drawn}");
+    }
 }
