@@ -6,6 +6,7 @@
 //!   end.
 //! - K2 Copies are written [`PAUSE`] apart. While another copy waits at the end of each pause, the
 //!   pause doubles, up to [`LONGEST`]: programs that come and go by the thousand cost a few writes.
+//! - K3 An urgent copy ends the pause: it is written as soon as the writer has a processor.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -27,6 +28,8 @@ const LONGEST: Duration = Duration::from_millis(320);
 struct Desk<T> {
     /// To be written.
     next: Option<T>,
+    /// It does not wait for the end of the pause.
+    urgent: bool,
     ends: bool,
 }
 
@@ -49,8 +52,17 @@ impl<T: Send + 'static> Keeper<T> {
         what: &'static str,
         write: fn(&Path, &T) -> io::Result<()>,
     ) -> SysResult<Self> {
+        Self::start_with(path, what, write, [PAUSE, LONGEST])
+    }
+
+    fn start_with(
+        path: PathBuf,
+        what: &'static str,
+        write: fn(&Path, &T) -> io::Result<()>,
+        pauses: [Duration; 2],
+    ) -> SysResult<Self> {
         let desk: Shared<T> =
-            Arc::new((Mutex::new(Desk { next: None, ends: false }), Condvar::new()));
+            Arc::new((Mutex::new(Desk { next: None, urgent: false, ends: false }), Condvar::new()));
         let side = Arc::clone(&desk);
         let write_one = move |copy: &T| {
             if let Err(error) = write(&path, copy) {
@@ -59,7 +71,7 @@ impl<T: Send + 'static> Keeper<T> {
         };
         let writer = std::thread::Builder::new()
             .name("keeper".into())
-            .spawn(move || write_all(&side, write_one));
+            .spawn(move || write_all(&side, write_one, pauses));
         let writer =
             writer.map_err(|error| SysError::new("clone", error.raw_os_error().unwrap_or(0)))?;
         Ok(Self { desk, writer: Some(writer) })
@@ -68,6 +80,11 @@ impl<T: Send + 'static> Keeper<T> {
     /// Leaves the present state. Never waits for the disk.
     pub(crate) fn keep(&self, copy: T) {
         change(&self.desk, |desk| desk.next = Some(copy));
+    }
+
+    /// The same of one that is written without a pause (K3).
+    pub(crate) fn keep_at_once(&self, copy: T) {
+        change(&self.desk, |desk| (desk.next, desk.urgent) = (Some(copy), true));
     }
 
     /// Ends without writing what was left last: the path may be another manager's by now.
@@ -92,23 +109,24 @@ fn change<T>(shared: &Shared<T>, change: impl FnOnce(&mut Desk<T>)) {
     changed.notify_one();
 }
 
-fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T)) {
+fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T), [least, most]: [Duration; 2]) {
     let (desk, changed) = &**shared;
-    let mut pause = PAUSE;
+    let mut pause = least;
     loop {
         let copy = {
             let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
             let waits = |desk: &mut Desk<T>| desk.next.is_none() && !desk.ends;
             let mut desk = changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner);
+            desk.urgent = false;
             desk.next.take()
         };
         let Some(copy) = copy else { return };
         write(&copy);
-        // K2; the end does not wait for it.
+        // K2, K3; the end does not wait for it.
         let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-        let paused = changed.wait_timeout_while(desk, pause, |desk| !desk.ends);
+        let paused = changed.wait_timeout_while(desk, pause, |desk| !(desk.ends || desk.urgent));
         let (desk, _) = paused.unwrap_or_else(PoisonError::into_inner);
-        pause = if desk.next.is_some() { (2 * pause).min(LONGEST) } else { PAUSE };
+        pause = if desk.next.is_some() { (2 * pause).min(most) } else { least };
     }
 }
 
@@ -213,6 +231,31 @@ mod tests {
         drop(closed);
         ends.join().unwrap();
         assert_eq!(fs::read(&path).unwrap(), [1]);
+    }
+
+    #[test]
+    fn an_urgent_copy_is_written_within_the_pause_after_the_one_before() {
+        static WRITTEN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+        let write = |_: &Path, it: &u8| {
+            WRITTEN.lock().unwrap().push(*it);
+            Ok(())
+        };
+        let hour = Duration::from_secs(3600);
+        let keeper = Keeper::start_with(PathBuf::new(), "a number", write, [hour, hour]).unwrap();
+        let is_written = |number| WRITTEN.lock().unwrap().contains(&number);
+        keeper.keep(1);
+        while !is_written(1) {
+            std::thread::yield_now();
+        }
+        keeper.keep(2);
+        for number in 3..6 {
+            keeper.keep_at_once(number);
+            // Never, if it waited for an hour.
+            while !is_written(number) {
+                std::thread::yield_now();
+            }
+        }
+        drop(keeper);
     }
 
     #[test]

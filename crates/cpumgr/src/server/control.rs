@@ -76,6 +76,8 @@ impl Server {
             }
             Control::Detach { pid } => self.detach_for(serial, Pid(pid)),
         };
+        // What others change costs a write with others' changes, and no more.
+        self.legacy.is_urgent |= !own && outcome.is_ok();
         self.legacy.unwritten = true;
         match outcome {
             Ok(()) => self.say(serial, vec![FromManager::Done]),

@@ -39,6 +39,8 @@ pub(super) struct Legacy {
     keeper: Option<Keeper<Settings>>,
     /// Something changed since.
     pub(super) unwritten: bool,
+    /// It is what an administrator was told to be in force.
+    pub(super) is_urgent: bool,
     /// They were a killed manager's before.
     is_inherited: bool,
     /// Processes that waited, and did not come back yet, the first one first.
@@ -203,7 +205,11 @@ impl Server {
         if std::mem::take(&mut self.legacy.unwritten)
             && let Some(keeper) = &self.legacy.keeper
         {
-            keeper.keep(self.settings());
+            if std::mem::take(&mut self.legacy.is_urgent) {
+                keeper.keep_at_once(self.settings());
+            } else {
+                keeper.keep(self.settings());
+            }
         }
     }
 
