@@ -1,8 +1,13 @@
 //! Sampling by access rights, on the kernel: counts, handlers, threads, forks, limits.
 #![allow(clippy::unwrap_used, reason = "a test that has no value fails")]
 
+mod memory;
+mod windows;
+
+use memory::{by_userfault, bytes, eager, machine, source_on, sweep, sweep_windows};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use windows::{await_window, single};
 
 use platform::numa::{self, Access, Pages};
 use platform::skip;
@@ -14,71 +19,6 @@ use upm::{
 
 /// Names the part of a test that runs in a process of its own.
 const CHILD: &str = "NANOS_TEST_UPM";
-
-/// Windows without end, one right after the other.
-fn eager() -> TrapParameters {
-    TrapParameters { interval: 20_000, windows: u64::MAX, ..TrapParameters::default() }
-}
-
-fn machine() -> KernelTopology {
-    KernelTopology::read().unwrap()
-}
-
-/// A source on memory of the test's.
-fn source_on(pages: &Pages, parameters: TrapParameters) -> TrapSource {
-    attached(TrapSource::new(parameters), pages)
-}
-
-/// The same by userfaults, with its memory, if the system has them.
-fn by_userfault(bytes: usize) -> Option<(Pages, TrapSource)> {
-    match TrapSource::by_userfault(eager()) {
-        Ok(source) => {
-            let pages = Pages::map_shared(bytes).unwrap();
-            let source = attached(source, &pages);
-            Some((pages, source))
-        }
-        Err(error) => {
-            skip!("{error}");
-            None
-        }
-    }
-}
-
-fn attached(mut source: TrapSource, pages: &Pages) -> TrapSource {
-    let mut areas = Areas::new(numa::page_bytes());
-    let addresses = pages.addresses();
-    areas.add(addresses.start, addresses.len()).unwrap();
-    // SAFETY: - each test keeps its memory longer than the source, with its rights.
-    unsafe { source.attach(&areas, &machine()) }.unwrap();
-    source
-}
-
-fn bytes(pages: &Pages) -> *mut u8 {
-    pages.first().as_ptr().cast()
-}
-
-/// Adds one to a byte of each page.
-fn sweep(address: usize, length: usize) {
-    for byte in (address..address + length).step_by(numa::page_bytes()) {
-        let byte = std::ptr::with_exposed_provenance_mut::<u8>(byte);
-        // SAFETY: - a byte of the test's mapping, which no other thread uses.
-        unsafe { byte.write_volatile(byte.read_volatile().wrapping_add(1)) };
-    }
-}
-
-/// Sweeps until the source has seen this many windows more, and once again: however few sweeps fit
-/// in between, what the last window armed is touched, or was before.
-fn sweep_windows(source: &TrapSource, pages: &Pages, windows: u64) -> usize {
-    let begin = pages.first().as_ptr().expose_provenance();
-    let last = source.windows() + windows;
-    let mut sweeps = 0;
-    while source.windows() < last {
-        sweep(begin, pages.addresses().len());
-        sweeps += 1;
-    }
-    sweep(begin, pages.addresses().len());
-    sweeps + 1
-}
 
 /// Runs this test again in a process of its own; true there.
 fn is_child(name: &str) -> bool {
@@ -249,42 +189,6 @@ fn a_system_call_on_armed_memory_fails_and_after_the_end_it_does_not() {
         // SAFETY: - the test's descriptors.
         unsafe { libc::close(end) };
     }
-}
-
-#[test]
-fn in_a_pause_nothing_is_armed_and_no_window_begins() {
-    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
-    let mut source = source_on(&pages, eager());
-    source.start(Scope::Iteration).unwrap();
-    for _ in 0..20 {
-        source.resume();
-        let before = source.windows();
-        while source.windows() == before {
-            sweep(pages.addresses().start, pages.addresses().len());
-        }
-        source.pause();
-        let (windows, faults) = (source.windows(), source.faults());
-        std::thread::park_timeout(std::time::Duration::from_millis(2));
-        let mut ends = [0; 2];
-        // SAFETY: - room for two descriptors.
-        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-        // SAFETY: - the kernel checks the memory; a page of the test's.
-        assert_eq!(unsafe { libc::write(ends[1], bytes(&pages).cast(), 4096) }, 4096);
-        for end in ends {
-            // SAFETY: - the test's descriptors.
-            unsafe { libc::close(end) };
-        }
-        sweep(pages.addresses().start, pages.addresses().len());
-        source.pause();
-        assert_eq!((source.windows(), source.faults()), (windows, faults));
-    }
-    source.resume();
-    source.stop();
-    let faults = source.faults();
-    source.resume();
-    source.pause();
-    sweep(pages.addresses().start, pages.addresses().len());
-    assert_eq!(source.faults(), faults);
 }
 
 #[test]
@@ -576,61 +480,6 @@ fn an_area_with_a_hole_says_where_it_is() {
     // SAFETY: - as above.
     let refused = unsafe { upm.watch_raw(8, 0) };
     assert_eq!(refused, Err(AreaError::Empty { begin: 8 }));
-}
-
-/// One window, which begins soon.
-fn single(length: u64) -> TrapParameters {
-    TrapParameters { interval: 20_000, length, windows: 1, ..TrapParameters::default() }
-}
-
-fn await_window(source: &TrapSource) {
-    while source.windows() == 0 {
-        std::thread::yield_now();
-    }
-}
-
-#[test]
-fn a_window_goes_on_after_a_pause_for_what_was_not_opened_before_it() {
-    let granule = 16 * numa::page_bytes().max(4096);
-    let pages = Pages::map(8 * granule).unwrap();
-    let addresses = pages.addresses();
-    let granules =
-        u64::try_from((addresses.end - 1) / granule - addresses.start / granule + 1).unwrap();
-    let begin = pages.first().as_ptr().expose_provenance();
-    let mut source = source_on(&pages, single(u64::MAX));
-    source.start(Scope::Iteration).unwrap();
-    await_window(&source);
-    sweep(begin, 1);
-    assert_eq!(source.faults(), 1);
-    source.pause();
-    sweep(begin, addresses.len());
-    assert_eq!(source.faults(), 1, "in a pause nothing is armed");
-    source.resume();
-    sweep(begin, 1);
-    assert_eq!(source.faults(), 1, "what was opened before the pause stays open");
-    sweep(begin, addresses.len());
-    assert_eq!((source.faults(), source.windows()), (granules, 1));
-    source.stop();
-    sweep(begin, addresses.len());
-    assert_eq!(source.faults(), granules);
-}
-
-#[test]
-fn a_window_ends_by_itself_after_its_length() {
-    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
-    let begin = pages.first().as_ptr().expose_provenance();
-    let mut source = source_on(&pages, single(1_000_000));
-    source.start(Scope::Iteration).unwrap();
-    await_window(&source);
-    let is_armed = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        maps.lines().any(|line| line.starts_with(&format!("{begin:x}-")) && line.contains("---p"))
-    };
-    while is_armed() {
-        std::thread::yield_now();
-    }
-    sweep(begin, pages.addresses().len());
-    assert_eq!(source.faults(), 0);
 }
 
 #[test]

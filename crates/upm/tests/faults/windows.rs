@@ -1,0 +1,98 @@
+//! When windows begin and end.
+
+use crate::memory::{bytes, eager, source_on, sweep};
+
+use platform::numa::{self, Pages};
+use upm::CounterSource;
+use upm::source::{Scope, TrapParameters, TrapSource};
+
+/// One window, which begins soon.
+pub(crate) fn single(length: u64) -> TrapParameters {
+    TrapParameters { interval: 20_000, length, windows: 1, ..TrapParameters::default() }
+}
+
+pub(crate) fn await_window(source: &TrapSource) {
+    while source.windows() == 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_window_goes_on_after_a_pause_for_what_was_not_opened_before_it() {
+    let granule = 16 * numa::page_bytes().max(4096);
+    let pages = Pages::map(8 * granule).unwrap();
+    let addresses = pages.addresses();
+    let granules =
+        u64::try_from((addresses.end - 1) / granule - addresses.start / granule + 1).unwrap();
+    let begin = pages.first().as_ptr().expose_provenance();
+    let mut source = source_on(&pages, single(u64::MAX));
+    source.start(Scope::Iteration).unwrap();
+    await_window(&source);
+    sweep(begin, 1);
+    assert_eq!(source.faults(), 1);
+    source.pause();
+    sweep(begin, addresses.len());
+    assert_eq!(source.faults(), 1, "in a pause nothing is armed");
+    source.resume();
+    sweep(begin, 1);
+    assert_eq!(source.faults(), 1, "what was opened before the pause stays open");
+    sweep(begin, addresses.len());
+    assert_eq!((source.faults(), source.windows()), (granules, 1));
+    source.stop();
+    sweep(begin, addresses.len());
+    assert_eq!(source.faults(), granules);
+}
+
+#[test]
+fn a_window_ends_by_itself_after_its_length() {
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let begin = pages.first().as_ptr().expose_provenance();
+    let mut source = source_on(&pages, single(1_000_000));
+    source.start(Scope::Iteration).unwrap();
+    await_window(&source);
+    let is_armed = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().any(|line| line.starts_with(&format!("{begin:x}-")) && line.contains("---p"))
+    };
+    while is_armed() {
+        std::thread::yield_now();
+    }
+    sweep(begin, pages.addresses().len());
+    assert_eq!(source.faults(), 0);
+}
+
+#[test]
+fn in_a_pause_nothing_is_armed_and_no_window_begins() {
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let mut source = source_on(&pages, eager());
+    source.start(Scope::Iteration).unwrap();
+    for _ in 0..20 {
+        source.resume();
+        let before = source.windows();
+        while source.windows() == before {
+            sweep(pages.addresses().start, pages.addresses().len());
+        }
+        source.pause();
+        let (windows, faults) = (source.windows(), source.faults());
+        std::thread::park_timeout(std::time::Duration::from_millis(2));
+        let mut ends = [0; 2];
+        // SAFETY: - room for two descriptors.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        // SAFETY: - the kernel checks the memory; a page of the test's.
+        assert_eq!(unsafe { libc::write(ends[1], bytes(&pages).cast(), 4096) }, 4096);
+        for end in ends {
+            // SAFETY: - the test's descriptors.
+            unsafe { libc::close(end) };
+        }
+        sweep(pages.addresses().start, pages.addresses().len());
+        source.pause();
+        assert_eq!((source.windows(), source.faults()), (windows, faults));
+    }
+    source.resume();
+    source.stop();
+    let faults = source.faults();
+    source.resume();
+    source.pause();
+    sweep(pages.addresses().start, pages.addresses().len());
+    assert_eq!(source.faults(), faults);
+}
