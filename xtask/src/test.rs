@@ -143,7 +143,7 @@ const LANES: &[Lane] = &[
     slow("count", 120, |stage| {
         vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)
     }),
-    slow("smp", 600, |stage| {
+    slow("smp", 270, |stage| {
         vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)
     }),
 ];

@@ -33,6 +33,8 @@ use crate::skips;
 const LONGEST_PROGRAM: u32 = 300;
 /// One program where the lane is one of many.
 const LONGEST_OF_MANY: u32 = 180;
+/// Seconds that the manager with its tests and the examples take to build, and some to run them.
+const BUILD_OF_MANAGER: u64 = 300;
 /// Seconds for the stress test where the lane is one of many.
 const SHORT_STRESS: u64 = 10;
 /// The crates whose tests run in the guest.
@@ -175,8 +177,9 @@ fn skip(require: bool, reason: &anyhow::Error) -> anyhow::Result<u64> {
 
 /// Programs that need nothing from the machine that they run on: tests of the packages, examples,
 /// and the manager with its tests; of tests and examples the one that is `wanted`.
-fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<Vec<Artifact>> {
+fn build_static(workspace: &Workspace, options: &Options) -> anyhow::Result<Vec<Artifact>> {
     let build = |arguments: &[&str]| guest::build(workspace, arguments);
+    let wanted = options.test.as_deref();
     let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted == name);
     let mut programs = Vec::new();
     let mut names = Vec::new();
@@ -192,6 +195,12 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
     arguments.extend(artifact::named("--test", tests));
     programs.extend(build(&arguments)?);
 
+    // The manager is a second build as long as the first one.
+    if options.deadline.is_some_and(|deadline| left(deadline) < BUILD_OF_MANAGER) {
+        let names = MANAGER_TESTS.into_iter().chain(TOGETHER_TESTS).chain(["examples"]);
+        names.for_each(|name| skips::note(format_args!("vm smp: {name}: no time is left for it")));
+        return Ok(programs);
+    }
     // One command builds what these share once, and the manager with its tests.
     let own: Vec<&str> = MANAGER_TESTS.into_iter().filter(|name| is_wanted(name)).collect();
     let together: Vec<&str> = TOGETHER_TESTS.into_iter().filter(|name| is_wanted(name)).collect();
@@ -211,6 +220,11 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
     Ok(programs)
 }
 
+/// Seconds until then.
+fn left(deadline: Instant) -> u64 {
+    deadline.saturating_duration_since(Instant::now()).as_secs()
+}
+
 fn smp(
     workspace: &Workspace,
     options: &Options,
@@ -218,7 +232,7 @@ fn smp(
     folder: &Path,
 ) -> anyhow::Result<u64> {
     let begin = Instant::now();
-    let programs = build_static(workspace, options.test.as_deref())?;
+    let programs = build_static(workspace, options)?;
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
     let mut tasks = Vec::new();
     let mut manager = None;
@@ -254,17 +268,17 @@ fn smp(
         bail!("no program has that name");
     }
     let image = folder.join("smp.cpio");
-    let manager = manager.context("cargo built no manager")?;
     let (variable, place) = MANAGER_PLACE;
     let variables = [
         ("NANOS_STRESS_SECONDS", options.seconds.to_string()),
         (variable, format!("/{place}")),
         (skips::VARIABLE, "/tmp/skips".to_owned()),
     ];
-    let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now()).as_secs();
+    let manager: Vec<(&str, &Path)> =
+        manager.iter().map(|manager| (place, manager.as_path())).collect();
     let last =
         options.deadline.map(|deadline| left(deadline).min((LONGEST - LONGEST_OF_MANY).into()));
-    let archive = guest::archive(needs, folder, &tasks, &variables, &[(place, &manager)], last)?;
+    let archive = guest::archive(needs, folder, &tasks, &variables, &manager, last)?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let boot = Instant::now();
     let (outcomes, left_out) =
