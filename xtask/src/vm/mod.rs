@@ -67,6 +67,9 @@ const NOT_RUN: [(&str, &str); 5] = [
     ("populations", "it has no threads"),
     ("transitions", "it has no threads"),
 ];
+/// What runs first where there may be no time for all: what most other programs stand on.
+const FIRST: [&str; 6] =
+    ["nanothreads_engine", "regions", "stress", "waits", "forks", "nanothreads_arena"];
 /// Modules of test programs that have nothing to say there: they measure processor time, of which
 /// an emulated processor has its own notion.
 const MODULES_NOT_RUN: [(&str, &str); 2] = [("tasks", "idle"), ("waits", "beside")];
@@ -267,6 +270,8 @@ fn smp(
     if tasks.is_empty() {
         bail!("no program has that name");
     }
+    let place = |task: &Task| FIRST.iter().position(|name| *name == task.name);
+    tasks.sort_by_key(|task| place(task).unwrap_or(FIRST.len()));
     let image = folder.join("smp.cpio");
     let (variable, place) = MANAGER_PLACE;
     let variables = [
