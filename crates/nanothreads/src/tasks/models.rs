@@ -1,6 +1,6 @@
 //! Models of the nano-threads' shipped protocol types, driven by loom:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib tasks::models`. Each has a twin
-//! with a planted bug that loom must find.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib tasks::models`. Each has a
+//! twin with a planted bug that loom must find.
 
 mod creator;
 mod inbox;
