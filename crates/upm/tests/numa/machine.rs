@@ -1,11 +1,11 @@
 //! The machine, its nodes, and memory on them.
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 
 use platform::affinity::{self, CpuSet};
 use platform::numa;
 use upm::mover::Step;
-use upm::source::{TrapParameters, TrapSource};
+use upm::source::{Ledger, LoopSchedule, TrapParameters, TrapSource};
 use upm::{
     Home, HotArray, KernelMover, KernelTopology, Mover, Node, Parameters, Placement, Topology, Upm,
 };
@@ -93,4 +93,15 @@ pub(crate) fn with(topology: &KernelTopology, source: TrapSource) -> Upm<'static
     let mover = KernelMover::new(topology.clone());
     let source = Box::new(source);
     Upm::with(topology.clone(), mover, source, Parameters::default())
+}
+
+/// One that counts what a test tells the ledger.
+pub(crate) fn by_loops(
+    topology: &KernelTopology,
+    parameters: Parameters,
+) -> (Upm<'static>, Arc<Ledger>) {
+    let source = LoopSchedule::new();
+    let ledger = source.ledger();
+    let mover = KernelMover::new(topology.clone());
+    (Upm::with(topology.clone(), mover, Box::new(source), parameters), ledger)
 }

@@ -1,14 +1,13 @@
 //! Pages that are placed and moved by hand.
 
-use crate::machine::{WORDS, addresses_of, array, homes, on_node, steps};
+use crate::machine::{WORDS, addresses_of, array, by_loops, homes, on_node, steps};
 use std::time::{Duration, Instant};
 
 use platform::numa::{self, Access, Advice, Pages, Policy};
 use upm::mover::Step;
-use upm::source::LoopSchedule;
 use upm::{
     Home, KernelMover, KernelTopology, Mover, Node, Off, Outcome, Parameters, Placement, Refusal,
-    Topology, Upm,
+    Topology,
 };
 
 #[test]
@@ -175,10 +174,7 @@ fn a_filter_that_refuses_is_told_and_the_engine_is_off() {
     // The filter is of that thread alone.
     on_node(1, || {
         refuse_move_pages();
-        let source = LoopSchedule::new();
-        let ledger = source.ledger();
-        let mover = KernelMover::new(topology.clone());
-        let mut upm = Upm::with(topology.clone(), mover, Box::new(source), Parameters::default());
+        let (mut upm, ledger) = by_loops(&topology, Parameters::default());
         upm.watch(&memory).unwrap();
         let bytes = memory.addresses();
         upm.iteration(|| {
@@ -246,10 +242,7 @@ fn huge_pages_are_decided_and_moved_as_a_whole() {
     numa::advise(bytes.clone(), Advice::HugePages).unwrap();
     on_node(0, || numa::advise(bytes.clone(), Advice::Populate)).unwrap();
     assert!(numa::huge_bytes(bytes.clone()).unwrap() >= bytes.len(), "no huge pages were made");
-    let source = LoopSchedule::new();
-    let ledger = source.ledger();
-    let mover = KernelMover::new(topology.clone());
-    let mut upm = Upm::with(topology.clone(), mover, Box::new(source), Parameters::default());
+    let (mut upm, ledger) = by_loops(&topology, Parameters::default());
     // SAFETY: - mapped until the test's end.
     let area = unsafe { upm.watch_raw(begin, bytes.len()) }.unwrap();
     assert_eq!(upm.migrator().areas().spans()[area.0].unit(), 512);

@@ -1,6 +1,8 @@
 //! Pages that the engine moves to the threads that use them.
 
-use crate::machine::{WORDS, addresses_of, array, homes, on_all, on_node, processors, slow, with};
+use crate::machine::{
+    WORDS, addresses_of, array, by_loops, homes, on_all, on_node, processors, slow, with,
+};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 use platform::affinity;
 use platform::numa::{self, Advice, Pages};
 use upm::maps::Own;
-use upm::source::{LoopSchedule, Pattern, Scope, TrapParameters, TrapSource};
+use upm::source::{Pattern, Scope, TrapParameters, TrapSource};
 use upm::{
     Areas, CounterSource, Home, HotArray, KernelMover, KernelTopology, Machine, Mover, Node, Off,
     Parameters, Pilot, Placement, Settings, Upm,
@@ -193,11 +195,8 @@ fn phases_that_use_the_same_pages_from_other_nodes_are_replayed_and_undone() {
     };
     let patterns: Vec<Pattern> = (0..PAGES).map(pattern).collect();
     on_node(0, || memory.fill(7));
-    let source = LoopSchedule::new();
-    let ledger = source.ledger();
-    let mover = KernelMover::new(topology.clone());
     let parameters = Parameters { critical_pages: 30, ..Parameters::default() };
-    let mut upm = Upm::with(topology.clone(), mover, Box::new(source), parameters);
+    let (mut upm, ledger) = by_loops(&topology, parameters);
     upm.watch(&memory).unwrap();
     let ((), planned) = upm.record_phases(|recorder| {
         recorder.border();
@@ -232,10 +231,7 @@ fn phases_that_use_the_same_pages_from_other_nodes_are_replayed_and_undone() {
 fn threads_that_went_to_other_nodes_get_their_pages_after_rearming() {
     let topology = machine!();
     let mut memory = array(64, Placement::RoundRobin, &topology);
-    let source = LoopSchedule::new();
-    let ledger = source.ledger();
-    let mover = KernelMover::new(topology.clone());
-    let mut upm = Upm::with(topology.clone(), mover, Box::new(source), Parameters::default());
+    let (mut upm, ledger) = by_loops(&topology, Parameters::default());
     upm.watch(&memory).unwrap();
     let bytes = memory.addresses();
     for node in [1, 2] {
