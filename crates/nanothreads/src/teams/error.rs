@@ -42,13 +42,14 @@ impl fmt::Display for TeamError {
             }
             Self::Alone { asked } => write!(
                 f,
-                "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a worker: regions \
-         there have one thread"
+                "a team of {asked} threads in a method of a TeamSizer, or in work that was offered \
+         to a worker: regions there have one thread"
             ),
             Self::Refused { asked, got } => write!(
                 f,
-                "a team of {asked} threads: the system refuses more than {got}; smaller stacks (builder().stack_size, OMP_STACKSIZE) \
-         or larger limits (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that"
+                "a team of {asked} threads: the system refuses more than {got}; smaller stacks \
+         (builder().stack_size, OMP_STACKSIZE) or larger limits (ulimit -v, ulimit -u, the \
+         cgroup's pids.max) avoid that"
             ),
         }
     }

@@ -17,7 +17,7 @@ use std::sync::PoisonError;
 /// What a member waits at in [`TeamMember::single_for_all`].
 const SINGLE: &str = "a barrier of single_for_all";
 
-/// One member of a region of a [`Team`].
+/// One member of a region of a [`Team`](crate::Team).
 pub struct TeamMember<'a> {
     member: Member,
     pub(super) meeting: &'a Meeting,
@@ -87,8 +87,9 @@ impl<'a> TeamMember<'a> {
         range.start + block.start..range.start + block.end
     }
 
-    /// Waits until all members are here (example: [`Team`]); what they wrote before is seen by all.
-    /// Every member has to come to each barrier. Cost: about 1.5 cache-line round trips.
+    /// Waits until all members are here (example: [`Team`](crate::Team)); what they wrote before is
+    /// seen by all. Every member has to come to each barrier. Cost: about 1.5 cache-line round
+    /// trips.
     ///
     /// # Panics
     /// When another member has ended its body and so does not come; the text says which one.
@@ -128,10 +129,10 @@ impl<'a> TeamMember<'a> {
         }
     }
 
-    /// Runs `body` on the first member that comes here (example: [`Team`]), and returns its result
-    /// there; the others go on at once with `None`. Every member has to come to each `single` (the
-    /// i-th one of each member is the same). Cost: one compare-and-swap on one member, a load on
-    /// others.
+    /// Runs `body` on the first member that comes here (example: [`Team`](crate::Team)), and
+    /// returns its result there; the others go on at once with `None`. Every member has to come to
+    /// each `single` (the i-th one of each member is the same). Cost: one compare-and-swap on one
+    /// member, a load on others.
     pub fn single<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
         let number = self.singles.get();
         self.singles.set(number.wrapping_add(1));
