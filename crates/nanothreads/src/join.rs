@@ -285,6 +285,11 @@ pub(crate) fn at(seat: Seat) -> here::Guard {
     here::enter(Some(seat))
 }
 
+/// The member of a join or scope that the calling thread is, if any.
+pub(crate) fn around() -> Option<Seat<'static>> {
+    here::seat()
+}
+
 /// How many threads, the caller included, may take part in what it forks by joins now; 1 where
 /// joins are two calls. Not counted are those that could take a task of the caller's instead.
 pub(crate) fn room() -> usize {

@@ -19,7 +19,7 @@
 //! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `turnstile`, `stack` and what the
 //! sanitizer and reports of overflows need of it: parts that know no task. `descriptor`, `node`,
 //! `carrier`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with
-//! each other. `scheduler`, `seat`, `watch`: a team, a member's place in it, waits without an end.
+//! each other. `vacancies`, `offers`: places that a thread has left, and offers again. `scheduler`, `seat`, `watch`: a team, a member's place in it, waits without an end.
 //! `scope`; `task`, `task_group`, `group`, `completion`: the handle, and what it makes.
 //!
 //! # Papers
@@ -44,6 +44,7 @@ mod model;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
+mod offers;
 mod overflow;
 mod pool;
 mod ready;
@@ -55,4 +56,5 @@ mod successors;
 pub(crate) mod task;
 pub(crate) mod task_group;
 mod turnstile;
+mod vacancies;
 pub(crate) mod watch;

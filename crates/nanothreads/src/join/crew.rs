@@ -224,7 +224,7 @@ impl<'a> Seat<'a> {
         self.crew
     }
 
-    pub(super) fn index(self) -> u32 {
+    pub(crate) fn index(self) -> u32 {
         self.index
     }
 
@@ -242,6 +242,11 @@ impl<'a> Seat<'a> {
         &self.mate().deque
     }
 
+    /// True when a half may be offered: less are open than thieves want.
+    pub(crate) fn may_offer(self) -> bool {
+        !self.deque().is_full()
+    }
+
     /// Offers a half to the others, and wakes one that sleeps. Cost when none does: two stores and
     /// a load for 64 members.
     ///
@@ -249,7 +254,7 @@ impl<'a> Seat<'a> {
     /// - `frame`'s half stays in place until [`Self::take_back`] returned true, or
     ///   [`Self::wait_for`] has returned.
     /// - The deque is not full.
-    pub(super) unsafe fn offer(self, frame: *const Frame) {
+    pub(crate) unsafe fn offer(self, frame: *const Frame) {
         let deque = self.deque();
         // SAFETY: - caller's contract; the seat is on its owner's thread.
         unsafe { deque.push(frame) };
@@ -306,14 +311,14 @@ impl<'a> Seat<'a> {
     ///
     /// # Safety
     /// - Each half that was offered is asked for once, newest first.
-    pub(super) unsafe fn take_back(self) -> bool {
+    pub(crate) unsafe fn take_back(self) -> bool {
         // SAFETY: - caller's contract; the seat is on its owner's thread.
         unsafe { self.deque().pop() }
     }
 
     /// Waits until `frame`, which this member offered, is done. False when it never will be: the
     /// caller is in a child that was forked meanwhile, and the thief is a thread of its parent.
-    pub(super) fn wait_for(self, frame: &Frame) -> bool {
+    pub(crate) fn wait_for(self, frame: &Frame) -> bool {
         let mut done = true;
         let thief = || match frame.state() {
             State::Runs(thief) => self.crew.mates[thief.member as usize].rare.occupant.thread(),

@@ -23,6 +23,7 @@ use crate::tasks::ready::global::Global;
 use crate::tasks::ready::inbox::Inbox;
 use crate::tasks::ready::local;
 use crate::tasks::seat::{Own, Seat};
+use crate::tasks::vacancies::Vacancies;
 use crossbeam_deque::Stealer;
 use engine::nearness::Nearness;
 use engine::occupant::Occupant;
@@ -50,6 +51,8 @@ pub(crate) struct Scheduler {
     /// Members other than 0 are parts that threads of a join or scope around take, and leave when
     /// they find nothing to do.
     pub(super) is_of_parts: bool,
+    /// Such members' places whose threads have left.
+    pub(super) vacancies: Vacancies,
     /// From which members a member steals first. Changes between scopes.
     pub(super) nearness: Nearness,
     /// Memory of plain tasks.
@@ -136,6 +139,7 @@ impl Scheduler {
             idle: Idle::new(size),
             crew: (size > 1).then(|| Crew::new(size)),
             is_of_parts: false,
+            vacancies: Vacancies::new(size),
             nearness: Nearness::default(),
             store: Store::new(),
             born: Born::now(),
@@ -197,6 +201,7 @@ impl Scheduler {
         unique.cancelled.store(false, Relaxed);
         // ORDERING: Relaxed - as above.
         unique.has_targets.store(false, Relaxed);
+        unique.vacancies.clear();
         let trimmed = unique.store.trim();
         for worker in &unique.members {
             worker.own.reset(trimmed);

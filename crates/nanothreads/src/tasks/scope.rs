@@ -172,12 +172,11 @@ where
     let guard = NoUnwinding::enter();
     // SAFETY: - the calling thread is this member until the region ends.
     let seat = unsafe { scheduler.seat(member.id as usize) };
-    seat.enter();
+    seat.enter(call::<B, R>, data);
     // Joins inside are the scope's.
     let _here = seat.mate().map(join::at);
     if member.id != 0 {
         seat.work_as_member(|| scheduler.has_ended());
-        seat.retire();
         guard.leave();
         return;
     }

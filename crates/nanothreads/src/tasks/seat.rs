@@ -9,6 +9,7 @@ use crate::tasks::carrier::{Carrier, Rest};
 use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::held::Held;
 use crate::tasks::node::{Node, Phase};
+use crate::tasks::offers::{Offers, Part};
 use crate::tasks::pool::Shelf;
 use crate::tasks::ready::local::{Local, steal};
 use crate::tasks::scheduler::Scheduler;
@@ -17,7 +18,7 @@ use engine::local::{Place, local};
 use engine::patience;
 use engine::safe_point;
 use engine::wait_point::Look;
-use engine::work::Member;
+use engine::work::{Member, Work};
 use platform::clock::Ticks;
 use platform::message::say;
 use platform::{SysError, SysResult};
@@ -59,6 +60,8 @@ pub(super) struct Own {
     attention: Cell<bool>,
     /// The member's thread has better to do elsewhere.
     leaves: Cell<bool>,
+    /// Places of the scope that it has offered to threads around.
+    offers: Offers,
     /// What the member owes the creator of what it ran last.
     held: Held,
     shelf: Shelf,
@@ -82,6 +85,7 @@ impl Own {
             handover: Cell::new(None),
             attention: Cell::new(false),
             leaves: Cell::new(false),
+            offers: Offers::default(),
             held: Held::new(),
             shelf: Shelf::default(),
         }
@@ -97,7 +101,6 @@ impl Own {
     pub(super) fn reset(&self, trimmed: bool) {
         self.created.set(0);
         self.attention.set(false);
-        self.leaves.set(false);
         debug_assert!(self.held.allows(std::ptr::null()), "the scope has waited for all shares");
         if trimmed {
             // The slabs that they were in are gone.
@@ -196,7 +199,7 @@ impl<'a> Seat<'a> {
     #[inline]
     pub(crate) fn enqueue_plain(self, nano: NanoPtr) {
         self.own().local.push(nano);
-        self.scheduler.wake_one(self.others());
+        self.call_for_members();
     }
 
     /// Queues an unstarted nano-thread, and wakes a member that sleeps, near ones first.
@@ -207,7 +210,18 @@ impl<'a> Seat<'a> {
             0 => self.own().local.push(nano),
             priority => self.scheduler.global.push_ranked(nano, priority),
         }
-        self.scheduler.wake_one(self.others());
+        self.call_for_members();
+    }
+
+    /// Something was queued: wakes a member that sleeps, near ones first, and offers places that
+    /// threads have left.
+    #[inline]
+    fn call_for_members(self) {
+        let scheduler = self.scheduler;
+        scheduler.wake_one(self.others());
+        if scheduler.is_of_parts && scheduler.vacancies.is_any() {
+            self.own().offers.add(|| scheduler.vacancies.take());
+        }
     }
 
     /// Runs what there is until `done` holds; sleeps while there is nothing.
@@ -282,8 +296,8 @@ impl<'a> Seat<'a> {
                 }
                 if let Some(begin) = begin
                     && self.is_free()
+                    && self.lingers_since(begin)
                 {
-                    self.linger_since(begin);
                     return if done() { Look::Ready } else { Look::Progress };
                 }
                 idle.look(self.index)
@@ -342,10 +356,17 @@ impl<'a> Seat<'a> {
             })
     }
 
-    /// The member's thread comes to the scope's region.
-    pub(crate) fn enter(self) {
+    /// The member's thread comes to the scope's region, to run `work` with `data` there.
+    pub(crate) fn enter(self, work: Work, data: *const ()) {
         let local = local();
-        self.own().place.set(Some(local.place()));
+        let own = self.own();
+        own.place.set(Some(local.place()));
+        own.leaves.set(false);
+        if self.scheduler.is_of_parts {
+            let region = local.membership();
+            let place = (region.level, region.crowd);
+            own.offers.begin(join::around(), Part { work, data, place, size: region.size });
+        }
         self.scheduler.members[self.index].occupant.is_me(local);
         if let Some(mate) = self.mate() {
             mate.is_here();
@@ -430,8 +451,9 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// Ends the member's carriers: the scope is over.
+    /// The member's thread is done with the scope, which is over or left: ends its carriers.
     pub(crate) fn retire(self) {
+        self.own().offers.settle();
         for carrier in self.own().carriers.take() {
             // SAFETY: - idle, and nothing was given to it: it returns.
             unsafe { Carrier::resume(carrier) };

@@ -72,19 +72,6 @@ fn meet_now(wanted: usize, fork: impl FnOnce(&Meeting)) {
     assert!(meeting.count() >= wanted, "{} threads of {wanted}", meeting.count());
 }
 
-/// As [`meet`], at one of several tries: a thread that came to a scope inside before there was a
-/// task, and found none for a while, is gone and does not come back (`tasks::seat::company`).
-fn meet_at_some_try(wanted: usize, fork: impl Fn(&Meeting)) {
-    const TRIES: u32 = 30;
-    let _one = eight();
-    let is_met = (0..TRIES).any(|_| {
-        let meeting = Meeting::within(LONGEST / TRIES, wanted);
-        fork(&meeting);
-        meeting.count() >= wanted
-    });
-    assert!(is_met, "never {wanted} threads");
-}
-
 #[test]
 fn loops_in_both_halves_of_a_join_have_the_threads_together() {
     own_process!();
@@ -152,10 +139,56 @@ fn joins_in_a_task_have_the_members_of_the_scope() {
 fn a_scope_in_a_half_and_one_in_a_task_have_idle_threads() {
     own_process!();
     let four = |meeting: &Meeting| scope(|s| (0..4).for_each(|_| s.spawn(|_| meeting.visit())));
-    meet_at_some_try(4, |meeting| {
+    meet(4, |meeting| {
         join(|| four(meeting), || ());
     });
-    meet_at_some_try(4, |meeting| scope(|s| s.spawn(|_| four(meeting))));
+    meet(4, |meeting| scope(|s| s.spawn(|_| four(meeting))));
+}
+
+/// Longer than a thread waits for a task at a scope inside.
+fn pause() {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(5) {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn threads_come_back_to_a_scope_inside_when_it_has_tasks_later() {
+    own_process!();
+    let late = |meeting: &Meeting| {
+        scope(|s| {
+            pause();
+            (0..4).for_each(|_| s.spawn(|_| meeting.visit()));
+        });
+    };
+    meet(4, |meeting| {
+        join(|| late(meeting), || ());
+    });
+    meet(4, |meeting| scope(|s| s.spawn(|_| late(meeting))));
+}
+
+#[test]
+fn threads_come_back_for_tasks_of_tasks_again_and_again() {
+    own_process!();
+    let _one = eight();
+    let meetings: Vec<_> = (0..5).map(|_| Meeting::of(4)).collect();
+    join(
+        || {
+            scope(|s| {
+                // The first task runs on some member, which queues all others.
+                s.spawn(|s| {
+                    for meeting in &meetings {
+                        pause();
+                        s.group(|s| (0..4).for_each(|_| s.spawn(|_| meeting.visit())));
+                    }
+                });
+            });
+        },
+        || (),
+    );
+    let counts: Vec<_> = meetings.iter().map(Meeting::count).collect();
+    assert!(counts.iter().all(|&count| count >= 4), "{counts:?}");
 }
 
 #[test]

@@ -22,9 +22,15 @@ impl<'a> Seat<'a> {
 
     /// Runs what there is until the scope `has_ended`, on a member other than 0. A thread that came
     /// from a join or scope around leaves when it has found nothing for [`LINGER`], and nothing
-    /// that it started waits here: those around may have work for it. It does not come back.
+    /// that it started waits here: those around may have work for it. When there are tasks again, a
+    /// member that queues one offers the place to those around ([`offers`](crate::tasks::offers)).
     pub(crate) fn work_as_member(self, has_ended: impl Fn() -> bool) {
         self.work_until(|| has_ended() || self.own().leaves.get());
+        self.retire();
+        if self.own().leaves.get() {
+            // The last thing that this thread does as the member.
+            self.scheduler.vacancies.leave(self.index);
+        }
     }
 
     /// True where the member's thread may leave the scope before its end: it waits for no more than
@@ -33,9 +39,16 @@ impl<'a> Seat<'a> {
         self.index != 0 && self.current().is_none() && self.own().local.is_vacant()
     }
 
-    /// The member has found nothing since `begin`.
-    pub(super) fn linger_since(self, begin: Ticks) {
-        self.own().leaves.set(begin.elapsed_ticks() > Ticks::about_us(LINGER));
+    /// The member has found nothing since `begin`, and leaves when that is long ago. False when it
+    /// would, and cannot: a thread is at a place that it has offered.
+    pub(super) fn lingers_since(self, begin: Ticks) -> bool {
+        if begin.elapsed_ticks() <= Ticks::about_us(LINGER) {
+            return true;
+        }
+        let vacancies = &self.scheduler.vacancies;
+        let leaves = self.own().offers.withdraw(|member| vacancies.leave(member));
+        self.own().leaves.set(leaves);
+        leaves
     }
 
     /// Runs a half of a join that another member offers, on the member's own stack. False when
