@@ -50,6 +50,7 @@ pub struct Settings {
     pub(crate) most: Option<usize>,
     pub(crate) early_stop: bool,
     pub(crate) jitter: Option<u64>,
+    pub(crate) reports: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +66,7 @@ impl Default for Settings {
             early_stop: true,
             // Each process has another one; a program that wants a certain one says so.
             jitter: Some(u64::from(std::process::id())),
+            reports: false,
         }
     }
 }
@@ -148,10 +150,19 @@ impl Settings {
         Self { jitter: seed, ..self }
     }
 
+    /// Whether the user wants to read at the program's end what was done ([`statistics`]). The crate
+    /// itself writes nothing: who reads the variables for a program does.
+    ///
+    /// [`statistics`]: crate::statistics()
+    #[must_use]
+    pub fn reports(&self) -> bool {
+        self.reports
+    }
+
     /// These settings as the variables change them that `get` knows: `ASAT_VARIANT` (default, paper
     /// or reset, from which the others depart), `ASAT_EVAL_TIME`, `ASAT_BAD_TIME`, `ASAT_BAD_TRIG`,
-    /// `ASAT_GOOD_TRIG`, `ASAT_MAX`, `ASAT_OPTIONS`. The second value has a line for each wrong
-    /// one, which then changes nothing.
+    /// `ASAT_GOOD_TRIG`, `ASAT_MAX`, `ASAT_OPTIONS`, `ASAT_REPORT`. The second value has a line for
+    /// each wrong one, which then changes nothing.
     pub fn from_environment(get: &dyn Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut reader = Reader { get, complaints: Vec::new() };
         let r = &mut reader;
@@ -179,11 +190,14 @@ impl Settings {
         let options = r.read("ASAT_OPTIONS", OPTIONS, |text| {
             text.split(',').try_fold(own.clone(), |own, option| own.with_option(option.trim()))
         });
-        (options.unwrap_or(own), reader.complaints)
+        own = options.unwrap_or(own);
+        let r = &mut reader;
+        own.reports = r.read("ASAT_REPORT", "on or off", switch).unwrap_or(own.reports);
+        (own, reader.complaints)
     }
 
     /// Each variable with the value that leads to these settings; `max` without one is empty.
-    pub fn shown(&self) -> [(&'static str, String); 7] {
+    pub fn shown(&self) -> [(&'static str, String); 8] {
         let variant = match (self.evidence, self.rules.counts) {
             (Evidence::Passive | Evidence::Watch, _) => "default",
             (Evidence::Barrier, Counts::Kept) => "paper",
@@ -203,6 +217,7 @@ impl Settings {
             ("ASAT_GOOD_TRIG", self.rules.good_trigger.to_string()),
             ("ASAT_MAX", self.most.map_or_else(String::new, |most| most.to_string())),
             ("ASAT_OPTIONS", options.join(",")),
+            ("ASAT_REPORT", if self.reports { "on" } else { "off" }.to_owned()),
         ]
     }
 
@@ -221,7 +236,7 @@ impl Settings {
 }
 
 /// The variables that [`Settings::from_environment`] reads, for lists of them.
-pub const VARIABLES: [&str; 7] = [
+pub const VARIABLES: [&str; 8] = [
     "ASAT_VARIANT",
     "ASAT_EVAL_TIME",
     "ASAT_BAD_TIME",
@@ -229,6 +244,7 @@ pub const VARIABLES: [&str; 7] = [
     "ASAT_GOOD_TRIG",
     "ASAT_MAX",
     "ASAT_OPTIONS",
+    "ASAT_REPORT",
 ];
 
 /// Reads variables and collects the complaints.
@@ -253,6 +269,14 @@ impl Reader<'_> {
             ));
         }
         value
+    }
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "1" | "on" | "true" | "yes" => Some(true),
+        "0" | "off" | "false" | "no" => Some(false),
+        _ => None,
     }
 }
 
@@ -285,6 +309,7 @@ mod tests {
             Settings::default().bad_time(Duration::from_micros(700)).several(false),
             Settings::paper().max(3).eval_interval(Duration::from_millis(1500)),
             Settings::reset().early_stop(true).bad_trigger(4).good_trigger(7),
+            Settings { reports: true, ..Settings::default() },
         ] {
             let shown = settings.shown();
             assert_eq!(shown.each_ref().map(|(name, _)| *name), VARIABLES);
@@ -350,6 +375,7 @@ mod tests {
             ("ASAT_MAX", "all"),
             ("ASAT_OPTIONS", "early,late"),
             ("ASAT_OPTIONS", ""),
+            ("ASAT_REPORT", "2"),
         ] {
             let (settings, complaints) = read(&[(name, value)]);
             assert_eq!(complaints.len(), 1, "{name}={value}");

@@ -25,6 +25,7 @@ use crate::migration;
 use crate::process::nursery::ALLOCATOR;
 use crate::process::sanitizer;
 use crate::settings::{DisplayEnv, settings};
+use crate::sizing;
 
 /// Runs when the library is loaded: wrong variables are reported before the program starts.
 extern "C" fn on_load() {
@@ -32,6 +33,7 @@ extern "C" fn on_load() {
         ALLOCATOR.close();
     }
     migration::at_load();
+    sizing::at_load();
     match settings().environment.display_env {
         DisplayEnv::No => {}
         shown => crate::query::display::environment(shown == DisplayEnv::Verbose),

@@ -17,7 +17,8 @@
 //! 9. `tasking`, `worksharing`: what members do with tasks, and in loops and sections.
 //! 10. `sync`: barriers, single, cancellation.
 //! 11. `query`: what programs ask and set, and what is shown.
-//! 12. `migration`: pages follow the program's threads.
+//! 12. `migration`: pages follow the program's threads; `sizing`: what the program found out of the
+//!     machine.
 //! 13. `region`: fork and join; leagues.
 //! 14. `pools`: pools of threads of other libraries.
 //! 15. `abi`: the entry points.
@@ -41,6 +42,7 @@ mod query;
 mod region;
 mod schedule;
 mod settings;
+mod sizing;
 mod sync;
 mod task;
 mod tasking;

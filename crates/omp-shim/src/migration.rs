@@ -19,6 +19,7 @@
 //! [`start`].
 
 use crate::process::copies::Host;
+use crate::process::ending;
 use crate::process::message;
 use crate::settings::settings;
 use engine::period::{Loop, Period};
@@ -349,11 +350,7 @@ fn report_at_exit() {
             say(format_args!("upm: the program did not ask for page migration, and UPM is off"));
         }
     }
-    // SAFETY: - the function stays: the library is never unloaded.
-    let result = unsafe { libc::atexit(report) };
-    if result != 0 {
-        message::warn("UPM_REPORT: the system takes no more handlers; nothing is reported");
-    }
+    ending::at_exit("UPM_REPORT", report);
 }
 
 /// The paper's calls begin, anew where they had begun. False when the machine cannot be read; then

@@ -3,6 +3,7 @@
 
 pub(crate) mod copies;
 pub(crate) mod departure;
+pub(crate) mod ending;
 pub(crate) mod message;
 pub(crate) mod nursery;
 pub(crate) mod sanitizer;

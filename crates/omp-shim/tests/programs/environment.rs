@@ -36,6 +36,17 @@ fn the_environment_sets_the_control_variables() {
 }
 
 #[test]
+fn what_the_program_found_out_by_itself_is_written_at_its_end_when_it_is_asked_for() {
+    let Some(subject) = Subject::new("settings", &[]) else { return };
+    let report = ("ASAT_REPORT", "on");
+    let (_, err) = subject.says(&[("NANOS_SIZER", "asat"), ("ASAT_MAX", "1"), report]);
+    assert!(err.starts_with("asat: threads 1 of 1; evaluations "), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    let (_, err) = subject.says(&[("NANOS_SIZER", "fixed"), report]);
+    assert!(err.starts_with("asat: team sizes had another source"), "{err}");
+}
+
+#[test]
 fn a_number_of_threads_that_a_program_names_is_exact_unless_it_allows_others() {
     for (options, variables, expected) in [
         (&[][..], &[][..], "before=1 named=3 dynamic=0 inside=0"),
@@ -69,6 +80,7 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
         ("ASAT_EVAL_TIME", "soon"),
         ("UPM", "maybe"),
         ("UPM_REPORT", "2"),
+        ("ASAT_REPORT", "2"),
         ("UPM_PLACEMENT", "anywhere"),
         ("UPM_CRITICAL_PAGES", "0"),
         ("UPM_NODES", "1"),

@@ -1,0 +1,33 @@
+//! What the program found out by itself of the machine, written at its end (`ASAT_REPORT`).
+
+use crate::process::ending;
+use crate::settings::settings;
+use platform::message::say;
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The process that registered the report: a forked child reports nothing, as its statistics are
+/// its parent's until it sizes teams of its own.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// The library is loaded, and the settings are read. Before the program's main function.
+pub(crate) fn at_load() {
+    if settings().environment.asat.reports() {
+        // ORDERING: Relaxed, both - a number on its own; the program has one thread yet.
+        PROCESS.store(process::id(), Relaxed);
+        ending::at_exit("ASAT_REPORT", report);
+    }
+}
+
+extern "C" fn report() {
+    if PROCESS.load(Relaxed) != process::id() {
+        return;
+    }
+    match asat::statistics() {
+        Some(statistics) => say(format_args!("asat: {statistics}")),
+        None => say(format_args!(
+            "asat: team sizes had another source (a manager, a number that the user named, or \
+             NANOS_SIZER), or no region ran"
+        )),
+    }
+}
