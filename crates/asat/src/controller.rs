@@ -9,6 +9,9 @@
 //!    one test with one thread more, the *dip* of a toe into the water. Only where that is good,
 //!    too ([`Controller::dipped`]), there is one thread more.
 //!
+//! An evaluation may be *doubtful*: threads were missing, but that may have passed. Alone it
+//! changes nothing; a second one in sequence is bad.
+//!
 //! [`Counts::Kept`] leaves the counts as they are after a change, as the paper prints it: one more
 //! bad evaluation takes the next thread at once, and once it was good long enough each evaluation
 //! dips. [`Counts::Reset`] begins anew after each change.
@@ -54,6 +57,11 @@ pub enum Verdict {
         /// Threads without a processor; 0 counts as 1.
         missing: usize,
     },
+    /// So many had none for a short time.
+    Doubtful {
+        /// As above.
+        missing: usize,
+    },
 }
 
 /// What an evaluation led to.
@@ -88,6 +96,8 @@ pub struct Controller {
     most: usize,
     bad: u32,
     good: u32,
+    /// The last evaluation was doubtful, and is not counted.
+    is_in_doubt: bool,
 }
 
 impl Controller {
@@ -95,7 +105,7 @@ impl Controller {
     /// bound, and 0 of the most for 1.
     pub fn new(rules: Rules, threads: usize, most: usize) -> Self {
         let most = most.max(1);
-        Self { rules, threads: threads.clamp(1, most), most, bad: 0, good: 0 }
+        Self { rules, threads: threads.clamp(1, most), most, bad: 0, good: 0, is_in_doubt: false }
     }
 
     /// Threads that the program is to have now.
@@ -113,6 +123,11 @@ impl Controller {
         (self.bad, self.good)
     }
 
+    /// True when the last evaluation was doubtful, and is not counted yet.
+    pub fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt
+    }
+
     /// The most is another number from now on. A program that has the most keeps it, since what
     /// was added was never seen to be missing; one that has fewer goes on from there.
     pub fn set_most(&mut self, most: usize) {
@@ -123,8 +138,13 @@ impl Controller {
 
     /// What was seen of the threads that there are.
     pub fn evaluate(&mut self, verdict: Verdict) -> Step {
+        let doubted = std::mem::take(&mut self.is_in_doubt);
         match verdict {
-            Verdict::Bad { missing } => {
+            Verdict::Doubtful { .. } if !doubted => {
+                self.is_in_doubt = true;
+                Step::Stay
+            }
+            Verdict::Bad { missing } | Verdict::Doubtful { missing } => {
                 (self.bad, self.good) = (self.bad.saturating_add(1), 0);
                 if self.bad < self.rules.bad_trigger.max(1) || self.threads == 1 {
                     return Step::Stay;

@@ -7,6 +7,10 @@
 //! evidence even where the kernel's numbers are not to be had. A team that hardly ran
 //! ([`ACTIVE`]) says nothing.
 //!
+//! The kernel's own threads and short-lived programs push a thread aside for some milliseconds now
+//! and then, on an idle machine, too. So what no thread waited for during [`LONG`] is *doubtful*:
+//! it counts when the next interval says the same.
+//!
 //! Where the threads themselves are more than the processors they wait for each other, and that is
 //! evidence as well: there are too many of them.
 
@@ -16,6 +20,9 @@ use std::time::Duration;
 const DELAYED: u32 = 10;
 /// The same for a thread that lost its processor again and again.
 const SHORTLY_DELAYED: u32 = 25;
+/// A thread that waits for this share of the interval has a lasting rival: one that shares its
+/// processor waits for a half of it.
+const LONG: u32 = 4;
 /// So often.
 const SWITCHES: u64 = 3;
 /// Holes and lost members.
@@ -61,6 +68,12 @@ impl Sample<'_> {
         // A master alone is a team that ran.
         (ran >= length / ACTIVE).then_some(0)
     }
+
+    /// True where threads were missing for so short a time that it may have passed.
+    pub fn is_doubtful(&self) -> bool {
+        let longest = self.shares.iter().map(|share| share.delayed).max().unwrap_or_default();
+        self.missing().is_some_and(|missing| missing > 0) && longest < self.length / LONG
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +103,17 @@ mod tests {
         assert_eq!(missing(&[share(0, 25_000, 9), share(25_000, 25_000, 9)], 0), Some(2));
         assert_eq!(missing(&[busy], 3), Some(1));
         assert_eq!(missing(&[busy], 2), Some(0));
+    }
+
+    #[test]
+    fn what_took_less_than_a_quarter_of_the_interval_may_have_passed() {
+        let is_doubtful =
+            |shares: &[Share], absences| Sample { length: LENGTH, shares, absences }.is_doubtful();
+        let busy = share(49_000, 100, 1);
+        assert!(is_doubtful(&[busy, share(37_501, 12_499, 9)], 0));
+        assert!(!is_doubtful(&[busy, share(37_500, 12_500, 9)], 0));
+        assert!(is_doubtful(&[busy, busy], 3) && is_doubtful(&[], 3));
+        assert!(!is_doubtful(&[busy, busy], 0) && !is_doubtful(&[], 0));
     }
 
     #[test]

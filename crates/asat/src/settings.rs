@@ -150,8 +150,8 @@ impl Settings {
         Self { jitter: seed, ..self }
     }
 
-    /// Whether the user wants to read at the program's end what was done ([`statistics`]). The crate
-    /// itself writes nothing: who reads the variables for a program does.
+    /// Whether the user wants to read at the program's end what was done ([`statistics`]). The
+    /// crate itself writes nothing: what reads the variables for a program does.
     ///
     /// [`statistics`]: crate::statistics()
     #[must_use]

@@ -15,7 +15,9 @@
 //!
 //! A dip that fails costs a few milliseconds, so by default it is tried [`DIP_INTERVAL`] after the
 //! last one; sooner where the kernel's count of runnable threads has room for one more, which says
-//! within one interval that another program has ended.
+//! within one interval that another program has ended. Where that was so twice in sequence and the
+//! share of tests is spent, the thread is added on *trial*: when it is bad soon, the count is not
+//! believed for a while.
 //!
 //! # Papers
 //! P3. What is added beside it is told at each option of [`Settings`].
@@ -45,6 +47,9 @@ const DIP_INTERVAL: Duration = Duration::from_secs(1);
 /// After a bad dip the count of runnable threads is not believed for so long, twice as long after
 /// each further one.
 const DISBELIEF: u64 = 200_000_000;
+
+/// Evaluations after a thread was added on trial in which it may turn out to be wrong.
+const TRIAL: u32 = 3;
 
 /// A team whose size follows what the machine can run. On lines of its own: threads that fork or
 /// wait read it.
@@ -78,6 +83,8 @@ impl Asat {
             dip_due: now,
             disbelieved_until: now,
             disbelief: DISBELIEF,
+            rooms: 0,
+            trial: 0,
             budget: Budget::new(now),
             witness: Witness::new(now, engine::absences()),
             meeting,
@@ -193,6 +200,10 @@ struct Judge {
     /// The count of runnable threads is believed from then on.
     disbelieved_until: u64,
     disbelief: u64,
+    /// Evaluations in sequence at which it had room.
+    rooms: u32,
+    /// Evaluations that are left of a trial.
+    trial: u32,
     budget: Budget,
     witness: Witness,
     meeting: Meeting,
@@ -211,6 +222,7 @@ impl Judge {
                 let team = (moment.master, threads);
                 let sample = self.witness.look(&asat.roster, team, now, engine::absences());
                 match sample.missing() {
+                    Some(missing) if sample.is_doubtful() => Some(Verdict::Doubtful { missing }),
                     Some(missing) => Some(verdict_of(missing)),
                     // No number at all: the kernel does not count. A team that only slept needs no
                     // test.
@@ -227,9 +239,21 @@ impl Judge {
     fn follow(&mut self, asat: &Asat, verdict: Verdict, moment: &Moment) {
         self.statistics.evaluations += 1;
         self.statistics.bad += u64::from(verdict != Verdict::Good);
+        self.statistics.doubtful += u64::from(matches!(verdict, Verdict::Doubtful { .. }));
+        if verdict != Verdict::Good {
+            self.rooms = 0;
+        }
+        let is_on_trial = self.trial > 0;
+        self.trial = self.trial.saturating_sub(1);
         match self.controller.evaluate(verdict) {
             Step::Stay => {}
-            Step::Drop(fewer) => self.statistics.dropped += fewer as u64,
+            Step::Drop(fewer) => {
+                self.statistics.dropped += fewer as u64;
+                if is_on_trial {
+                    self.trial = 0;
+                    self.disbelieve(monotonic_ns());
+                }
+            }
             Step::Dip(threads) => self.dip(asat, threads, moment),
         }
     }
@@ -238,29 +262,44 @@ impl Judge {
     fn dip(&mut self, asat: &Asat, threads: usize, moment: &Moment) {
         let now = monotonic_ns();
         let is_passive = asat.settings.evidence == Evidence::Passive;
-        if is_passive && now < self.dip_due && !self.has_room(asat, threads, moment, now) {
+        let has_room = is_passive && self.has_room(asat, threads, moment, now);
+        self.rooms = if has_room { self.rooms + 1 } else { 0 };
+        if is_passive && now < self.dip_due && !has_room {
             return;
         }
         let verdict = if can_test(threads, moment) {
-            let Some(verdict) = self.test(threads, &asat.plan(), moment) else { return };
-            self.statistics.dips += 1;
-            self.statistics.bad_dips += u64::from(verdict != Verdict::Good);
-            verdict
+            match self.test(threads, &asat.plan(), moment) {
+                Some(verdict) => {
+                    self.statistics.dips += 1;
+                    self.statistics.bad_dips += u64::from(verdict != Verdict::Good);
+                    if verdict == Verdict::Good {
+                        self.disbelief = DISBELIEF;
+                    }
+                    verdict
+                }
+                None if self.rooms > 1 => {
+                    self.trial = TRIAL;
+                    Verdict::Good
+                }
+                None => return,
+            }
         } else {
             Verdict::Good
         };
         self.dip_due = now.saturating_add(self.dips.next());
-        match verdict {
-            Verdict::Good => {
-                self.statistics.added += 1;
-                self.disbelief = DISBELIEF;
-            }
-            Verdict::Bad { .. } => {
-                self.disbelieved_until = now.saturating_add(self.disbelief);
-                self.disbelief = (self.disbelief * 2).min(nanoseconds(DIP_INTERVAL));
-            }
+        if verdict == Verdict::Good {
+            self.statistics.added += 1;
+            self.rooms = 0;
+        } else {
+            self.disbelieve(now);
         }
         self.controller.dipped(verdict);
+    }
+
+    /// The kernel's count had room, or it was time for a dip, and a thread more was bad.
+    fn disbelieve(&mut self, now: u64) {
+        self.disbelieved_until = now.saturating_add(self.disbelief);
+        self.disbelief = (self.disbelief * 2).min(nanoseconds(DIP_INTERVAL));
     }
 
     /// True when the machine runs so few threads that one more of the program has a processor.

@@ -13,8 +13,10 @@ pub struct Statistics {
     pub most: usize,
     /// Evaluations that found evidence, good or bad.
     pub evaluations: u64,
-    /// Those of them that were bad.
+    /// Those of them that were bad, the doubtful ones among them.
     pub bad: u64,
+    /// Those of the bad ones that were doubtful: too short to count alone.
+    pub doubtful: u64,
     /// Evaluations without evidence: the team hardly ran, or the kernel did not say.
     pub blind: u64,
     /// Threads that were taken away.
@@ -35,12 +37,12 @@ pub struct Statistics {
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { threads, most, evaluations, bad, blind, dropped, added, .. } = self;
+        let Self { threads, most, evaluations, bad, doubtful, blind, dropped, added, .. } = self;
         let Self { dips, bad_dips, tests, tested, longest, .. } = self;
         write!(
             f,
-            "threads {threads} of {most}; evaluations {evaluations} ({bad} bad, {blind} without \
-             evidence beside them); dropped {dropped}, added {added}, dips {dips} ({bad_dips} \
+            "threads {threads} of {most}; evaluations {evaluations} ({bad} bad, {doubtful} \
+             of these doubtful; {blind} without evidence beside them); dropped {dropped}, added {added}, dips {dips} ({bad_dips} \
              bad); tests {tests} ({tested:.3?}, longest passage {longest:.3?})"
         )
     }
@@ -55,7 +57,7 @@ mod tests {
         let some = Statistics { threads: 2, most: 4, bad: 3, evaluations: 9, ..Default::default() };
         assert_eq!(
             some.to_string(),
-            "threads 2 of 4; evaluations 9 (3 bad, 0 without evidence beside them); dropped 0, \
+            "threads 2 of 4; evaluations 9 (3 bad, 0 of these doubtful; 0 without evidence beside them); dropped 0, \
              added 0, dips 0 (0 bad); tests 0 (0.000ns, longest passage 0.000ns)"
         );
     }

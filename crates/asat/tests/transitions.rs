@@ -13,31 +13,39 @@ struct State {
     most: usize,
     bad: u32,
     good: u32,
+    in_doubt: bool,
 }
 
 impl State {
     fn of(controller: &Controller) -> Self {
         let (bad, good) = controller.counts();
-        Self { threads: controller.threads(), most: controller.most(), bad, good }
+        let in_doubt = controller.is_in_doubt();
+        Self { threads: controller.threads(), most: controller.most(), bad, good, in_doubt }
     }
 }
 
 /// The text's sentences once more, one after the other. `dip`: what the test with one more thread
 /// finds, if there is one.
 fn expected(state: State, rules: Rules, verdict: Verdict, dip: Verdict) -> State {
-    let State { threads, most, bad, good } = state;
+    let State { threads, most, bad, good, in_doubt } = state;
+    let state = |threads, bad, good| State { threads, most, bad, good, in_doubt: false };
     let begin_anew = |threads, bad, good| match rules.counts {
-        Counts::Kept => State { threads, most, bad, good },
-        Counts::Reset => State { threads, most, bad: 0, good: 0 },
+        Counts::Kept => state(threads, bad, good),
+        Counts::Reset => state(threads, 0, 0),
     };
     match verdict {
+        // A second one in sequence is bad.
+        Verdict::Doubtful { missing } if in_doubt => {
+            expected(state(threads, bad, good), rules, Verdict::Bad { missing }, dip)
+        }
+        Verdict::Doubtful { .. } => State { threads, most, bad, good, in_doubt: true },
         Verdict::Bad { missing } => {
             let bad = bad + 1;
             if bad >= rules.bad_trigger && threads > 1 {
                 let fewer = if rules.several { missing.max(1).min(threads / 2) } else { 1 };
                 begin_anew(threads - fewer, bad, 0)
             } else {
-                State { threads, most, bad, good: 0 }
+                state(threads, bad, 0)
             }
         }
         Verdict::Good => {
@@ -45,7 +53,7 @@ fn expected(state: State, rules: Rules, verdict: Verdict, dip: Verdict) -> State
             if good >= rules.good_trigger && threads < most && dip == Verdict::Good {
                 begin_anew(threads + 1, 0, good)
             } else {
-                State { threads, most, bad: 0, good }
+                state(threads, 0, good)
             }
         }
     }
@@ -103,8 +111,10 @@ fn all_rules() -> impl Iterator<Item = Rules> {
 }
 
 fn all_verdicts() -> impl Iterator<Item = (Verdict, Verdict)> {
-    let verdicts = [Verdict::Good, BAD, Verdict::Bad { missing: 3 }, Verdict::Bad { missing: 0 }];
-    verdicts.into_iter().flat_map(|verdict| [Verdict::Good, BAD].map(|dip| (verdict, dip)))
+    let doubtful = [1, 3].map(|missing| Verdict::Doubtful { missing });
+    let bad = [0, 1, 3].map(|missing| Verdict::Bad { missing });
+    let verdicts = [Verdict::Good].into_iter().chain(bad).chain(doubtful);
+    verdicts.flat_map(|verdict| [Verdict::Good, BAD].map(|dip| (verdict, dip)))
 }
 
 #[test]
@@ -154,15 +164,21 @@ proptest! {
         rules in any_rules(),
         most in 0_usize..70,
         begin in 0_usize..80,
-        steps in prop::collection::vec((0_usize..5, any::<bool>(), prop::option::of(0_usize..70)), 0..300),
+        steps in prop::collection::vec(
+            (0_usize..5, any::<bool>(), any::<bool>(), prop::option::of(0_usize..70)), 0..300
+        ),
     ) {
         let mut controller = Controller::new(rules, begin, most);
-        for (missing, is_bad, new_most) in steps {
+        for (missing, is_doubtful, is_bad, new_most) in steps {
             if let Some(most) = new_most {
                 controller.set_most(most);
             }
             let before = controller.threads();
-            let verdict = if missing == 0 { Verdict::Good } else { Verdict::Bad { missing } };
+            let verdict = match missing {
+                0 => Verdict::Good,
+                _ if is_doubtful => Verdict::Doubtful { missing },
+                _ => Verdict::Bad { missing },
+            };
             let dip = if is_bad { BAD } else { Verdict::Good };
             step(&mut controller, verdict, dip);
             let (bad, good) = controller.counts();

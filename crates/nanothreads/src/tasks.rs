@@ -19,8 +19,9 @@
 //! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `turnstile`, `stack` and what the
 //! sanitizer and reports of overflows need of it: parts that know no task. `descriptor`, `node`,
 //! `carrier`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with
-//! each other. `vacancies`, `offers`: places that a thread has left, and offers again. `scheduler`, `seat`, `watch`: a team, a member's place in it, waits without an end.
-//! `scope`; `task`, `task_group`, `group`, `completion`: the handle, and what it makes.
+//! each other. `vacancies`, `offers`: places that a thread has left, and offers again. `scheduler`,
+//! `seat`, `watch`: a team, a member's place in it, waits without an end. `scope`; `task`,
+//! `task_group`, `group`, `completion`: the handle, and what it makes.
 //!
 //! # Papers
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the

@@ -17,8 +17,7 @@
 //! 9. `tasking`, `worksharing`: what members do with tasks, and in loops and sections.
 //! 10. `sync`: barriers, single, cancellation.
 //! 11. `query`: what programs ask and set, and what is shown.
-//! 12. `migration`: pages follow the program's threads; `sizing`: what the program found out of the
-//!     machine.
+//! 12. `migration`, `sizing`: pages follow the program's threads; what it found out of the machine.
 //! 13. `region`: fork and join; leagues.
 //! 14. `pools`: pools of threads of other libraries.
 //! 15. `abi`: the entry points.
