@@ -28,6 +28,7 @@ use crate::grant::{Grant, MAX_CPUS};
 use crate::hook::{self, Step};
 use crate::layout::{Down, MAX_VPS, Up, Verdict, VpState};
 
+mod asked;
 mod connection;
 mod error;
 mod hello;

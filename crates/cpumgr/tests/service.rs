@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use cpumgr::status::Report;
 use nix::libc;
-use platform::fdpass;
+use platform::{fdpass, process};
 use support::{PATIENCE, Program, connection, cpumgr, errors, eventually};
 
 #[test]
@@ -128,9 +128,9 @@ impl Service {
     }
 
     fn signal(&self, signal: i32) {
-        let pid = platform::process::Pid(self.pid().cast_signed());
-        let pidfd = platform::process::pidfd_open(pid).unwrap();
-        platform::process::pidfd_send_signal(&pidfd, signal).unwrap();
+        let pid = process::Pid(self.pid().cast_signed());
+        let pidfd = process::pidfd_open(pid).unwrap();
+        process::pidfd_send_signal(&pidfd, signal).unwrap();
     }
 
     fn ends(&mut self) {
@@ -271,6 +271,37 @@ fn a_listener_in_the_store_outlives_a_killed_manager() {
     service.say("stop");
     service.ends();
     assert!(!service.socket().exists(), "the file was a manager's own");
+}
+
+#[test]
+fn a_program_waits_for_the_next_manager_on_one_connection() {
+    let mut service = Service::new(&[], None);
+    let listener = service.listener();
+    service.start(&[("app", &listener)]);
+    service.hear_until("READY=1");
+    let mut programs = [(); 3].map(|()| Program::start(&service.socket(), 1, 1));
+    service.kill();
+    let comes =
+        |within| !process::wait_readable(&[listener.as_fd()], Some(within)).unwrap().is_empty();
+    let connections = programs.each_ref().map(|_| {
+        assert!(comes(PATIENCE), "a program does not look for the next manager");
+        fdpass::accept(&listener).unwrap()
+    });
+    // As long as each has one it makes no other one. (Each used to come again after a second.)
+    assert!(!comes(Duration::from_secs(2)), "a program comes twice");
+    // These are the connections on which they hear of the next one, or of its end: then they come
+    // again, once.
+    drop(connections);
+    assert!(comes(PATIENCE), "a program does not come again");
+    assert!(programs.iter_mut().all(|it| !it.seen().alive));
+    service.start(&[("app", &listener)]);
+    service.hear_until("READY=1");
+    for program in &mut programs {
+        program.until("the next one takes it in", |seen| seen.alive);
+        assert_eq!(program.ask("registrations"), "2");
+    }
+    let measures = cpumgr::metrics::ask(&service.socket()).unwrap();
+    assert_eq!(measures.arrivals, 3, "a program was taken in more than once");
 }
 
 /// What the manager that began last granted: each program's number of processors, and whether it

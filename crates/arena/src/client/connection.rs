@@ -7,6 +7,7 @@ use std::time::Duration;
 use platform::{SysError, fdpass};
 
 use super::ConnectError;
+use super::kept::Socket;
 #[cfg(feature = "messages")]
 use crate::message::{self, FromManager, ToManager};
 use crate::message::{Heard, MAX_MESSAGE, MessageError, Said};
@@ -14,7 +15,7 @@ use crate::message::{Heard, MAX_MESSAGE, MessageError, Said};
 /// A socket to the manager, for one conversation.
 #[derive(Debug)]
 pub struct Connection {
-    pub(super) socket: OwnedFd,
+    socket: OwnedFd,
     path: PathBuf,
     timeout: Duration,
 }
@@ -114,6 +115,13 @@ impl Connection {
         let answer = decode(&buffer[..length])
             .map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
         Ok((answer, descriptors))
+    }
+
+    /// The conversation goes on as a part of a registration.
+    pub(super) fn into_socket(self) -> Result<Socket, ConnectError> {
+        let failed =
+            |error: SysError| ConnectError::System { path: self.path, source: error.into() };
+        Socket::new(self.socket).map_err(failed)
     }
 
     /// An error of the manager at the other end.

@@ -13,7 +13,8 @@
 //! and open it twice there, and to leave the socket alone meanwhile.
 
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use platform::descriptor::{copy, is_same_file};
 use platform::event::{Doorbell, event_id};
@@ -58,33 +59,72 @@ impl Kept {
     }
 
     fn close(&mut self) {
-        // SAFETY: - `Descriptors::drop`, the only caller, closes each descriptor once and uses none
-        // afterwards.
+        // SAFETY: - the callers, `Descriptors::drop` and `Socket::drop`, close each descriptor once
+        // and use none afterwards.
         unsafe { ManuallyDrop::drop(&mut self.fd) };
+    }
+}
+
+/// A socket to a manager. Dropping it closes it while it is ours.
+#[derive(Debug)]
+pub(super) struct Socket(Kept);
+
+impl Socket {
+    pub(super) fn new(socket: OwnedFd) -> SysResult<Self> {
+        Kept::new(socket).map(Self)
+    }
+
+    /// Whatever its number stands for now: to wait for, and for nothing else.
+    pub(super) fn unchecked(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+
+    /// It, while it is ours. One system call.
+    pub(super) fn ours(&self) -> Option<BorrowedFd<'_>> {
+        self.0.is_ours().then(|| self.0.fd.as_fd())
+    }
+
+    /// Ends the conversation, and whatever wait there is for the other side. False when the number
+    /// is not ours any more.
+    pub(super) fn hang_up(&self) -> bool {
+        let Some(socket) = self.ours() else { return false };
+        // An error means that it is not connected any more, which ends a wait as well.
+        // SAFETY: - takes two numbers; the descriptor is open as long as it is borrowed.
+        let _ended = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
+        true
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // What is not ours is left alone: it is the program's, or nobody's.
+        if self.0.is_ours() {
+            self.0.close();
+        }
     }
 }
 
 /// The descriptors of a registration. Dropping it closes what is still ours.
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    socket: Kept,
+    socket: Arc<Socket>,
     doorbell: Kept,
     /// Where the kernel compares descriptors, and one was to be had.
     copy: Option<Kept>,
 }
 
 impl Descriptors {
-    pub(super) fn new(socket: OwnedFd, doorbell: OwnedFd) -> SysResult<Self> {
+    pub(super) fn new(socket: Arc<Socket>, doorbell: OwnedFd) -> SysResult<Self> {
         let compared =
             copy(&doorbell).ok().filter(|copy| is_same_file(&doorbell, copy) == Ok(Some(true)));
         let copy = compared.map(Kept::new).transpose()?;
-        Ok(Self { socket: Kept::new(socket)?, doorbell: Kept::new(doorbell)?, copy })
+        Ok(Self { socket, doorbell: Kept::new(doorbell)?, copy })
     }
 
     /// Of a registration that is still to be made: no process has the other ends.
     pub(super) fn of_nobody() -> SysResult<Self> {
         let (socket, _hung_up) = fdpass::pair()?;
-        Self::new(socket, Doorbell::new()?.into())
+        Self::new(Arc::new(Socket::new(socket)?), Doorbell::new()?.into())
     }
 
     /// Doorbell and copy are one file still.
@@ -94,14 +134,8 @@ impl Descriptors {
             .is_some_and(|copy| is_same_file(&*self.doorbell.fd, &*copy.fd) == Ok(Some(true)))
     }
 
-    /// Whatever the socket's number stands for now: to wait for, and for nothing else.
-    pub(super) fn unchecked_socket(&self) -> BorrowedFd<'_> {
-        self.socket.fd.as_fd()
-    }
-
-    /// The socket, while it is ours. One system call.
-    pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.socket.is_ours().then(|| self.socket.fd.as_fd())
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// The doorbell, while it is ours. Two system calls; seven where the kernel does not compare
@@ -110,23 +144,19 @@ impl Descriptors {
         // The socket counts too: when the manager has closed its end of a doorbell that we lost,
         // the kernel gives that doorbell's number to the next eventfd, which may be the program's.
         // A socket's inode does not come again so soon.
-        (self.socket.is_ours() && (self.are_same() || self.doorbell.is_ours()))
+        (self.socket.ours().is_some() && (self.are_same() || self.doorbell.is_ours()))
             .then(|| self.doorbell.fd.as_fd())
     }
 }
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        // What is not ours is left alone: it is the program's, or nobody's. The doorbell first, see
-        // `doorbell`.
-        let has_socket = self.socket.is_ours();
+        // Before the socket, see `doorbell`.
+        let has_socket = self.socket.ours().is_some();
         for kept in [&mut self.doorbell].into_iter().chain(&mut self.copy) {
             if has_socket && kept.is_ours() {
                 kept.close();
             }
-        }
-        if self.socket().is_some() {
-            self.socket.close();
         }
     }
 }
@@ -135,7 +165,7 @@ impl Drop for Descriptors {
 mod tests {
     use super::*;
     use std::fs::File;
-    use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+    use std::os::fd::{FromRawFd, RawFd};
     use std::time::{Duration, Instant};
 
     struct Registration {
@@ -149,6 +179,7 @@ mod tests {
         let (socket, manager) = fdpass::pair().unwrap();
         let doorbell = OwnedFd::from(Doorbell::new().unwrap());
         let (raw_socket, raw_doorbell) = (socket.as_raw_fd(), doorbell.as_raw_fd());
+        let socket = Arc::new(Socket::new(socket).unwrap());
         let descriptors = Descriptors::new(socket, doorbell).unwrap();
         Registration { descriptors, socket: raw_socket, doorbell: raw_doorbell, manager }
     }
@@ -185,7 +216,7 @@ mod tests {
     #[test]
     fn what_is_ours_is_closed_at_the_end() {
         let Registration { descriptors, manager, .. } = registration();
-        assert!(descriptors.socket().is_some() && descriptors.doorbell().is_some());
+        assert!(descriptors.socket().ours().is_some() && descriptors.doorbell().is_some());
         drop(descriptors);
         assert!(is_hung_up_soon(&manager));
     }
@@ -195,7 +226,7 @@ mod tests {
         let Registration { descriptors, doorbell, manager, .. } = registration();
         put_in_place(doorbell, File::open("/dev/null").unwrap());
         assert!(descriptors.doorbell().is_none());
-        assert!(descriptors.socket().is_some());
+        assert!(descriptors.socket().ours().is_some());
         drop(descriptors);
         drop(still_open(doorbell));
         assert!(is_hung_up_soon(&manager), "the socket was ours");
@@ -220,7 +251,7 @@ mod tests {
         let Registration { descriptors, socket, doorbell, .. } = registration();
         let (other, _end) = fdpass::pair().unwrap();
         put_in_place(socket, &other);
-        assert!(descriptors.socket().is_none());
+        assert!(descriptors.socket().ours().is_none());
         assert!(descriptors.doorbell().is_none());
         drop(descriptors);
         drop((still_open(socket), still_open(doorbell)));

@@ -2,8 +2,9 @@
 //! being taken in with what is held.
 //!
 //! # Protocol
-//! 1. Register with `held`: the epoch and the processors of the last grant. The manager makes new
-//!    areas, whose grants go on from that epoch. A program that was never taken in holds nothing.
+//! 1. Register with `held`: the epoch and the processors of the last grant; wait for the answer on
+//!    that one connection, however long it takes (`asked`). The manager makes new areas, whose
+//!    grants go on from that epoch. A program that was never taken in holds nothing.
 //! 2. Under the lock of the tie, write into the new `up` what stands in the old one: virtual
 //!    processors, the lowest request. Releases are not repeated: the grant is a new one.
 //! 3. Put the new areas in the place of the old ones (`Area::replace`): readers and writers keep
@@ -21,6 +22,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::asked::Asked;
 use super::error::ConnectError;
 use super::hello::Hello;
 use super::registration::Registration;
@@ -36,11 +38,14 @@ const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// adds no more to the time that the next manager takes to come. An attempt is one system call that
 /// fails.
 const PART: u32 = 8;
-/// At most while a manager is there that has no time or no room: each attempt costs it, and a
-/// program whose user owes comes in no sooner for it. Twice as long each time.
-const LAST_PAUSE_WHILE_BUSY: Duration = Duration::from_secs(30);
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(1);
+/// At most while a manager is there that has no room: each attempt costs it, and a program whose
+/// user owes comes in no sooner for it. Twice as long each time.
+const LAST_PAUSE_WHILE_FULL: Duration = Duration::from_secs(30);
+/// How long a connection may take to find room in the listener's queue.
+const CONNECTING: Duration = Duration::from_secs(1);
+/// How often a wait for an answer looks whether another socket stands at the path. Only a listener
+/// that a hung process keeps is passed by in that way: the end of any other one ends the wait.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Tries until a manager takes the program in (true), or the client ends (false).
 pub(super) fn until_taken_in(tie: &Tie) -> bool {
@@ -57,30 +62,44 @@ pub(super) fn until_taken_in(tie: &Tie) -> bool {
         let hello = Hello { request: wanted, ..tie.hello.clone() };
         // Nothing is held from no manager.
         let held = (tie.registrations() > 0).then(|| held(tie));
-        match Registration::make(&tie.path, &hello, held, ANSWER) {
-            Ok(registration) => return take(tie, registration, wanted),
+        match registration(tie, &hello, held) {
+            Ok(Some(registration)) => return take(tie, registration, wanted),
+            // The client ended.
+            Ok(None) => {}
             Err(ConnectError::Refused { refused, .. })
                 if matches!(refused.code, RefusedCode::Version | RefusedCode::NotYours) =>
             {
                 // Another version or another user's: neither changes.
                 tie.life.end();
             }
-            // No time or no room, no manager there yet, or one that ends just now.
+            // No room, no manager there yet, or one that ends just now.
             Err(error) => pause = next_pause(&error, pause, lost.elapsed()),
         }
     }
     false
 }
 
+/// Step 1. `None`: the client ended.
+fn registration(
+    tie: &Tie,
+    hello: &Hello,
+    held: Option<Held>,
+) -> Result<Option<Registration>, ConnectError> {
+    let asked = Asked::ask(&tie.path, hello, held, CONNECTING)?;
+    tie.wait_at(Some(asked.socket()));
+    let answered = asked.until_answered(LOOK, || !tie.life.is_gone());
+    tie.wait_at(None);
+    if answered? { asked.registration().map(Some) } else { Ok(None) }
+}
+
 /// The pause after such a failure, `without` a manager for so long.
 fn next_pause(error: &ConnectError, pause: Duration, without: Duration) -> Duration {
-    let is_busy = match error {
-        ConnectError::Silent { .. } => true,
-        ConnectError::Refused { refused, .. } => refused.code == RefusedCode::Full,
-        _ => false,
-    };
-    if is_busy {
-        (pause * 2).min(LAST_PAUSE_WHILE_BUSY)
+    let is_full = matches!(
+        error,
+        ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Full
+    );
+    if is_full {
+        (pause * 2).min(LAST_PAUSE_WHILE_FULL)
     } else {
         (without / PART).clamp(FIRST_PAUSE, LAST_PAUSE)
     }
@@ -148,22 +167,20 @@ mod tests {
     use crate::message::Refused;
 
     #[test]
-    fn the_pause_follows_the_time_without_a_manager_and_grows_while_one_has_no_time_or_no_room() {
+    fn the_pause_follows_the_time_without_a_manager_and_grows_while_one_has_no_room() {
         let path = std::path::PathBuf::from("/m");
         let refused = |code| ConnectError::Refused {
             path: path.clone(),
             refused: Refused { code, reason: String::new() },
         };
-        let silent = ConnectError::Silent { path: path.clone(), timeout: ANSWER };
         let source = platform::SysError::new("connect", libc::ECONNREFUSED);
         let absent = ConnectError::Unreachable { path: path.clone(), source };
         let (second, long) = (Duration::from_secs(1), Duration::from_secs(3600));
-        for busy in [&silent, &refused(RefusedCode::Full)] {
-            assert_eq!(next_pause(busy, FIRST_PAUSE, second), 2 * FIRST_PAUSE);
-            assert_eq!(next_pause(busy, 29 * second, long), LAST_PAUSE_WHILE_BUSY);
-        }
+        let full = refused(RefusedCode::Full);
+        assert_eq!(next_pause(&full, FIRST_PAUSE, second), 2 * FIRST_PAUSE);
+        assert_eq!(next_pause(&full, 29 * second, long), LAST_PAUSE_WHILE_FULL);
         for failure in [&absent, &refused(RefusedCode::System)] {
-            let after = |without| next_pause(failure, LAST_PAUSE_WHILE_BUSY, without);
+            let after = |without| next_pause(failure, LAST_PAUSE_WHILE_FULL, without);
             assert_eq!([Duration::ZERO, second / 10].map(after), [FIRST_PAUSE; 2]);
             assert_eq!(after(2 * second), second / 4);
             assert_eq!(after(long), LAST_PAUSE);

@@ -2,7 +2,6 @@
 //! next manager.
 
 use platform::lock::{Mutex, Once};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -11,7 +10,7 @@ use platform::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use platform::{SysResult, event};
 
 use super::hello::Hello;
-use super::kept::Descriptors;
+use super::kept::{Descriptors, Socket};
 use super::life::Life;
 use crate::area::Area;
 use crate::global::Global;
@@ -40,6 +39,8 @@ pub(super) struct Tie {
     pub(super) hello: Hello,
     /// The present ones. While a thread holds the lock the areas are not replaced.
     link: Mutex<Arc<Descriptors>>,
+    /// Where an answer is waited for.
+    asked: Mutex<Option<Arc<Socket>>>,
     /// The number wanted now, where no new area can lose it.
     wanted: AtomicU32,
     slot: AtomicU64,
@@ -69,6 +70,7 @@ impl Tie {
             path: path.to_owned(),
             hello: hello.clone(),
             link: Mutex::new(Arc::new(descriptors)),
+            asked: Mutex::new(None),
             slot: AtomicU64::new(slot),
             registrations: AtomicU32::new(1),
             on_loss: Once::new(),
@@ -184,12 +186,21 @@ impl Tie {
         self.life.end();
         // Under the lock: the watcher looks at `life` under it before it takes new descriptors.
         let link = self.link();
-        let Some(socket) = link.socket() else {
-            return false;
-        };
-        // An error means that the socket is not connected any more, which ends the watcher as well.
-        // SAFETY: - takes two numbers; the descriptor is open as long as it is borrowed.
-        let _ended = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
-        true
+        // The watcher waits at one of them.
+        match &*self.asked() {
+            Some(socket) => socket.hang_up(),
+            None => link.socket().hang_up(),
+        }
+    }
+
+    /// The watcher waits for an answer at this socket from now on, or for none any more. It looks
+    /// at `life` after this: [`Tie::end`], which ends the wait, writes there before it looks here.
+    pub(super) fn wait_at(&self, socket: Option<&Arc<Socket>>) {
+        *self.asked() = socket.map(Arc::clone);
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Option<Arc<Socket>>> {
+        // As in `link`.
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

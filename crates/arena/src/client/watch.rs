@@ -111,16 +111,17 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
     let mut packet = vec![0; MAX_MESSAGE];
     let mut beat = tie.global.life.heartbeat_ns();
     let mut still = 0;
-    let mut starvation = Starvation::of(descriptors.socket());
+    let mut starvation = Starvation::of(descriptors.socket().ours());
     let mut returns = Returns::new();
     loop {
         // A program that closes all its descriptors loses the connection. What it opens then may
         // have the socket's number: waiting for that does it no harm, receiving from it would.
         let waited = process::wait_readable(
-            &[descriptors.unchecked_socket()],
+            &[descriptors.socket().unchecked()],
             Some(look_every(&tie.global)),
         );
-        let (Ok(ready), Some(socket), false) = (waited, descriptors.socket(), tie.life.is_gone())
+        let (Ok(ready), Some(socket), false) =
+            (waited, descriptors.socket().ours(), tie.life.is_gone())
         else {
             return Ended::Over;
         };
