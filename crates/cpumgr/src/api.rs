@@ -17,7 +17,7 @@
 //! - I2 Bounded: what a user costs in a second (`costs`), calls that wait for the scheduler
 //!   ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages per second of a client,
 //!   connections that are neither programs nor announced nor queued, of all users and of one, and
-//!   those that wait at the door (`door`); the scheduler bounds the others.
+//!   those that wait at the door, silently or not (`door`); the scheduler bounds the others.
 //! - I3 One message of a client is under way: the next one is read when its answer is sent. A
 //!   client that does not read answers makes no other client wait, and is let go when its queue
 //!   stays full (`client::UNREAD`).
@@ -46,6 +46,8 @@ use tokio::sync::{mpsc, oneshot};
 mod client;
 mod costs;
 mod door;
+mod silent;
+mod throttle;
 
 pub(crate) use door::MAX_WAITING;
 

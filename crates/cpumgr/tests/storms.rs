@@ -67,7 +67,7 @@ fn connections_one_after_the_other_leave_nothing_and_programs_keep_what_they_hav
 }
 
 #[test]
-fn as_many_connections_at_once_as_there_is_room_for_keep_no_program_out() {
+fn as_many_silent_connections_at_once_as_there_is_room_for_delay_no_client_that_speaks() {
     let manager = Manager::start(&["--policy", "equip"]);
     // Both ends of each are counted: this process needs as many.
     let wanted = 4000;
@@ -87,6 +87,15 @@ fn as_many_connections_at_once_as_there_is_room_for_keep_no_program_out() {
     assert!(!silent.is_empty());
     let seen = program.seen();
     assert!(seen.alive && seen.epoch == epoch, "{seen:?}");
+    // One that says something waits for none of them: it is answered as if they were not there.
+    assert_eq!(manager.status().programs.len(), 1);
+    let mut newcomer = manager.program(1, 1);
+    assert!(newcomer.seen().alive);
+    newcomer.kill();
+    // The oldest ones had to go, and the youngest one did not.
+    let is_hung_up = |at: usize| platform::process::is_hung_up(&silent[at]).unwrap();
+    assert!(silent.len() < 1000 || is_hung_up(0));
+    assert!(!is_hung_up(silent.len() - 1));
     drop(silent);
     eventually("it answers again", || {
         cpumgr::status::Report::ask(&manager.socket()).ok().filter(|it| it.programs.len() == 1)

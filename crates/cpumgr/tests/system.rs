@@ -152,6 +152,9 @@ fn a_user_that_connects_and_says_nothing_does_not_shut_others_out() {
     };
     assert_eq!(answer(), 0, "all are connected");
     assert!(manager.status().programs.is_empty());
+    // Nor are clients of its own user that speak: they wait for none that does not.
+    let said = for_all.say(&manager, &["status"]);
+    assert!(said.status.success(), "{}", errors(&said));
     // A client that came first and was silent for long would have had to leave before: one a second
     // and place.
     let mut input = crowd.stdin.take().unwrap();

@@ -27,12 +27,33 @@ use address::Address;
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 16;
 
-/// Connections that wait for [`accept`] where one user may connect; the kernel lowers it to
-/// `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
-/// The same where others may, too. The queue is one for all users: what floods it keeps others
-/// waiting for as long as it takes to empty it.
-const SHARED_BACKLOG: i32 = 256;
+/// How many connections wait for [`accept`] at most; the kernel lowers it to `net.core.somaxconn`.
+/// The queue is one for all users: what floods it keeps others waiting for as long as it takes to
+/// empty it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backlog {
+    /// Where one user may connect.
+    Own,
+    /// Where others may, too.
+    Shared,
+    /// While some user floods it. Connections that find no room wait in `connect`.
+    Short,
+}
+
+impl Backlog {
+    /// Their number.
+    pub fn connections(self) -> u16 {
+        match self {
+            Self::Own => 4096,
+            Self::Shared => 256,
+            Self::Short => 16,
+        }
+    }
+
+    fn of(shared: bool) -> Self {
+        if shared { Self::Shared } else { Self::Own }
+    }
+}
 
 /// Listens at `path`, which gets exactly `mode`. A socket file that a dead listener left there is
 /// replaced; of two processes that do so at the same moment the first one loses its name, so
@@ -60,7 +81,7 @@ pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
     let mode = mode & 0o7777;
     // SAFETY: - a text that ends with a zero byte.
     check_int("chmod", unsafe { libc::chmod(address.path(), mode) })?;
-    await_connections(listener.as_fd(), mode & 0o077 != 0)?;
+    set_backlog(&listener, Backlog::of(mode & 0o077 != 0))?;
     Ok(listener)
 }
 
@@ -79,15 +100,18 @@ pub fn listen_on(listener: impl AsFd, shared: bool) -> SysResult<Option<PathBuf>
     let Some(path) = Address::of_socket(fd) else {
         return Ok(None);
     };
-    await_connections(fd, shared)?;
+    set_backlog(fd, Backlog::of(shared))?;
     Ok(Some(path))
 }
 
-/// Lets the kernel queue connections.
-fn await_connections(listener: BorrowedFd<'_>, shared: bool) -> SysResult<()> {
-    let backlog = if shared { SHARED_BACKLOG } else { BACKLOG };
+/// Lets the kernel queue so many connections from now on. Those that wait already stay.
+///
+/// # Errors
+/// `EBADF`, `ENOTSOCK`, `EINVAL`: it is no socket with a name.
+pub fn set_backlog(listener: impl AsFd, backlog: Backlog) -> SysResult<()> {
+    let fd = listener.as_fd().as_raw_fd();
     // SAFETY: - takes two numbers.
-    check_int("listen", unsafe { libc::listen(listener.as_raw_fd(), backlog) }).map(drop)
+    check_int("listen", unsafe { libc::listen(fd, backlog.connections().into()) }).map(drop)
 }
 
 /// A number that the kernel has of a socket; `None`: it is none.

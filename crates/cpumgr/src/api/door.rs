@@ -1,18 +1,20 @@
 //! The door: connections that come in, and the room for them.
 //!
 //! # Protocol
-//! 1. Where every user may come, each connection is taken out of the listener's queue, which is one
-//!    for all, and waits at the door in a line of its user.
-//! 2. One of each line after the other comes in, as far as there is room, room for one more of that
+//! 1. Each connection is taken out of the listener's queue, which is one for all users. Until it
+//!    says something it waits apart (`silent`), where newer ones of its user take its place.
+//! 2. One that has said something, or hung up, waits at the door in a line of its user.
+//! 3. One of each line after the other comes in, as far as there is room, room for one more of that
 //!    user, and that user owes nothing (`costs`). A client that came while its user owed, and hung
 //!    up meanwhile, is let go and costs nothing.
-//! 3. Where no other connection may wait, the longest line loses the one that came last: only that
+//! 4. Where no other connection may wait, the longest line loses the one that came last: only that
 //!    line's user is affected.
 //!
 //! # Invariants
-//! - O1 A user that connects as often as it can, and says nothing, delays its own programs (D10):
-//!   lines are served in turn, and no user has more than a share of the room where every user may
-//!   come. Others wait for the listener's queue alone.
+//! - O1 A user that connects as often as it can delays its own programs (D10): lines are served in
+//!   turn, and no user has more than a share of the room where every user may come. Others wait for
+//!   the listener's queue alone, which is short meanwhile (`throttle`).
+//! - O2 Connections that say nothing delay no client that does.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,23 +23,28 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use platform::fdpass::{self, Backlog};
 use platform::process::{self, PeerProcess};
-use platform::{SysError, SysResult, fdpass};
+use platform::{SysError, SysResult};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::client::Client;
 use super::costs::{self, Costs};
+use super::silent::{MAX_SILENT, Silent};
+use super::throttle::{Queue, Throttle};
 use super::{Call, Doorman, FAREWELL, Line, MAILBOX, Mailbox, Serials, wait_for};
 
 /// Connections that are neither programs, nor announced, nor queued.
 const MAX_OTHERS: usize = 64;
 /// Those of one user, where every user may come.
 const SHARE: usize = MAX_OTHERS / 4;
-/// Connections that wait at the door, where every user may come.
-pub(crate) const MAX_WAITING: usize = 1024;
+/// Connections in lines.
+const MAX_IN_LINES: usize = 512;
+/// Connections that wait at the door, in lines or silently.
+pub(crate) const MAX_WAITING: usize = MAX_IN_LINES + MAX_SILENT;
 /// How long a connection may be silent before it makes room for others.
 const SILENT: Duration = Duration::from_secs(1);
 /// How long newcomers wait when there is no room.
@@ -46,12 +53,6 @@ const ROOM_PAUSE: Duration = Duration::from_millis(2);
 const DEBT_PAUSE: Duration = Duration::from_millis(20);
 /// Connections that are taken at once.
 const BATCH: usize = 8;
-/// After this many connections of users that owe, or that are turned away, no more are taken for a
-/// [`FLOOD_PAUSE`]: some 800 a second cost two hundredths of a processor, and empty the listener's
-/// queue (256 connections where users share it) in a third of a second.
-const FLOOD: usize = 8;
-/// See there.
-const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 /// How long no connections are taken when descriptors are used up.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -106,7 +107,7 @@ impl Others {
     }
 }
 
-/// What waits at the door, each user's connections in a line of its own.
+/// What waits at the door and has said something, each user's connections in a line of its own.
 #[derive(Debug)]
 struct Lines<T> {
     /// No empty ones.
@@ -129,17 +130,17 @@ impl<T> Lines<T> {
         self.lines.values().map(VecDeque::len).sum()
     }
 
-    /// Steps 1 and 3. Returns the connection that has to go, if there is one.
+    /// Steps 2 and 4. Returns the connection that has to go, if there is one.
     fn push(&mut self, uid: u32, one: T) -> Option<T> {
         self.lines.entry(uid).or_default().push_back(one);
-        if self.len() <= MAX_WAITING {
+        if self.len() <= MAX_IN_LINES {
             return None;
         }
         let longest = self.lines.values_mut().max_by_key(|line| line.len())?;
         longest.pop_back()
     }
 
-    /// Step 2: the next one of the next user that has room.
+    /// Step 3: the next one of the next user that has room.
     fn next(&mut self, has_room: impl Fn(u32) -> bool) -> Option<T> {
         let behind = self.lines.range(self.last.saturating_add(1)..).map(|(uid, _)| *uid);
         let before = self.lines.range(..=self.last).map(|(uid, _)| *uid);
@@ -194,9 +195,10 @@ async fn serve(
     let listener = wait_for(listener)?;
     let others = Others::default();
     let costs = Costs::new(doorman.owner, costs::clock);
-    let mut lines = Lines::new();
-    let mut flood = 0;
+    let (mut lines, mut silent, mut throttle) =
+        (Lines::new(), Silent::default(), Throttle::default());
     let share = if doorman.public { SHARE } else { MAX_OTHERS };
+    let usual = if doorman.public { Backlog::Shared } else { Backlog::Own };
     loop {
         while let Some(one) = lines.next(|uid| may_come_in(uid, share, &costs, &others)) {
             match open(one, doorman, serials.next(), &line, &others, &costs).await {
@@ -204,28 +206,42 @@ async fn serve(
                 Err(error) => tracing::debug!(%error, "a connection was not taken"),
             }
         }
+        let paused = throttle.paused_until(Instant::now());
         // Where all are one user's they wait in the listener's queue, and take no descriptors.
-        let may_wait = doorman.public || lines.len() == 0;
+        let may_wait = (doorman.public || lines.len() == 0) && paused.is_none();
+        let short = throttle.short_until();
         tokio::select! {
             ready = listener.readable(), if may_wait => {
                 let mut ready = ready?;
-                match take(&listener, &costs, &mut lines) {
-                    Ok(Taken { owing, are_all }) => {
+                match take(&listener, &costs, &mut lines, &mut silent) {
+                    Ok(Taken { taken, turned_away, are_all }) => {
                         if are_all {
                             ready.clear_ready();
                         }
-                        flood += owing;
-                        if flood >= FLOOD {
-                            flood = 0;
-                            sleep(FLOOD_PAUSE).await;
+                        let (backlog, now) = (usual.connections().into(), Instant::now());
+                        if throttle.took((taken, turned_away), backlog, now) == Some(Queue::Short) {
+                            set_backlog(&listener, Backlog::Short);
                         }
                     }
+                    // Those that say nothing make room.
+                    Err(_) if silent.shed() => {}
                     Err(error) => {
                         // Descriptors or memory are used up: the connection stays in the queue, and
                         // asking again at once would be a busy loop.
                         tracing::warn!(%error, "no connections are taken for a moment");
-                        sleep(ACCEPT_PAUSE).await;
+                        throttle.pause(Instant::now() + ACCEPT_PAUSE);
                     }
+                }
+            }
+            spoken = silent.next(), if !silent.is_empty() => if let Some((uid, socket)) = spoken {
+                let owes = !costs.is_free(uid);
+                // A connection that has to go for it is closed.
+                drop(lines.push(uid, (socket, owes)));
+            },
+            () = sleep_until(paused.unwrap_or_else(Instant::now)), if paused.is_some() => {}
+            () = sleep_until(short.unwrap_or_else(Instant::now)), if short.is_some() => {
+                if throttle.look(Instant::now()) == Some(Queue::Usual) {
+                    set_backlog(&listener, usual);
                 }
             }
             () = sleep(until_next(&lines, &costs)), if lines.len() > 0 => {}
@@ -235,20 +251,29 @@ async fn serve(
     }
 }
 
-/// Step 2, for the next connection of user `uid`.
+/// How many connections may wait in the listener's queue.
+fn set_backlog(listener: impl AsFd, backlog: Backlog) {
+    if let Err(error) = fdpass::set_backlog(listener, backlog) {
+        tracing::debug!(%error, ?backlog, "the listener's queue stays as long as it is");
+    }
+}
+
+/// Step 3, for the next connection of user `uid`.
 fn may_come_in(uid: u32, share: usize, costs: &Costs, others: &Others) -> bool {
     costs.is_free(uid) && others.has_room(uid, share)
 }
 
 /// What [`take`] found.
 struct Taken {
-    /// Connections of users that owe, or for which there was no place in the lines.
-    owing: usize,
+    taken: usize,
+    /// Connections of users that owe, and those for which another one had to go.
+    turned_away: usize,
     /// There are no more.
     are_all: bool,
 }
 
-/// Step 1, and 3: at most [`BATCH`] connections. Each has with it whether its user owed.
+/// Steps 1, 2 and 4: at most [`BATCH`] connections. Each in a line has with it whether its user
+/// owed.
 ///
 /// # Errors
 /// Of `accept4`, those of single connections apart.
@@ -256,28 +281,34 @@ fn take(
     listener: impl AsFd,
     costs: &Costs,
     lines: &mut Lines<(OwnedFd, bool)>,
+    silent: &mut Silent,
 ) -> SysResult<Taken> {
-    let mut owing = 0;
-    for _ in 0..BATCH {
+    let mut turned_away = 0;
+    for taken in 0..BATCH {
         let socket = match fdpass::accept(&listener) {
             Ok(socket) => socket,
             Err(error) if error.is(Errno::EAGAIN as i32) => {
-                return Ok(Taken { owing, are_all: true });
+                return Ok(Taken { taken, turned_away, are_all: true });
             }
             Err(error) if error.is(Errno::ECONNABORTED as i32) => continue,
             Err(error) => return Err(error),
         };
-        match process::peer_credentials(&socket) {
-            Ok(peer) => {
-                let owes = !costs.is_free(peer.uid);
-                // A connection that has to go for it is closed.
-                let is_full = lines.push(peer.uid, (socket, owes)).is_some();
-                owing += usize::from(owes || is_full);
+        let uid = match process::peer_credentials(&socket) {
+            Ok(peer) => peer.uid,
+            Err(error) => {
+                tracing::debug!(%error, "a connection was not taken");
+                continue;
             }
-            Err(error) => tracing::debug!(%error, "a connection was not taken"),
-        }
+        };
+        let owes = !costs.is_free(uid);
+        // A connection that has to go for it is closed.
+        let is_full = match process::wait_readable(&[socket.as_fd()], Some(Duration::ZERO)) {
+            Ok(ready) if ready.is_empty() => silent.enter(uid, socket),
+            _ => lines.push(uid, (socket, owes)).is_some(),
+        };
+        turned_away += usize::from(owes || is_full);
     }
-    Ok(Taken { owing, are_all: false })
+    Ok(Taken { taken: BATCH, turned_away, are_all: false })
 }
 
 /// How long no connection in `lines` can come in: until the first user has paid, or until there may
@@ -363,11 +394,11 @@ mod tests {
         assert_eq!(served, ["root 0", "seven 0", "nine 0", "seven 1", "seven 2"]);
         assert_eq!((lines.len(), lines.lines.len()), (0, 0));
 
-        for number in 0..MAX_WAITING {
+        for number in 0..MAX_IN_LINES {
             assert_eq!(lines.push(7, ("seven", number)), None);
         }
-        assert_eq!(lines.push(0, ("root", 1)), Some(("seven", MAX_WAITING - 1)));
-        assert_eq!(lines.push(7, ("seven", MAX_WAITING)), Some(("seven", MAX_WAITING)));
+        assert_eq!(lines.push(0, ("root", 1)), Some(("seven", MAX_IN_LINES - 1)));
+        assert_eq!(lines.push(7, ("seven", MAX_IN_LINES)), Some(("seven", MAX_IN_LINES)));
         assert_eq!(lines.next(|uid| uid == 0), Some(("root", 1)));
         assert_eq!(lines.next(|uid| uid == 0), None, "there is no room for the others");
     }
