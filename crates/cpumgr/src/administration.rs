@@ -49,6 +49,12 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
         Some(Setting::Class { pid, class: Some(class) }) => {
             Control::Class { pid, class: Some(class).filter(|class| class != BY_RULES) }
         }
+        Some(Setting::Min { pid, processors: min @ Some(_) }) => {
+            Control::Bounds { pid, min, max: None }
+        }
+        Some(Setting::Max { pid, processors: Some(most) }) => {
+            Control::Bounds { pid, min: None, max: Some(most.number().unwrap_or(u32::MAX)) }
+        }
         Some(Setting::Weight { pid, weight: Some(weight) }) => {
             Control::Weight { pid, thousandths: weight.thousandths() }
         }
@@ -63,7 +69,11 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
 /// One setting as it is in force, or all.
 fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
     if let Some(
-        Setting::Weight { pid, .. } | Setting::Team { pid, .. } | Setting::Class { pid, .. },
+        Setting::Weight { pid, .. }
+        | Setting::Team { pid, .. }
+        | Setting::Class { pid, .. }
+        | Setting::Min { pid, .. }
+        | Setting::Max { pid, .. },
     ) = which
     {
         let report = Report::ask(socket)?;
@@ -73,13 +83,15 @@ fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
                 "process {pid} is no program of this manager that you may see; `cpumgr status` shows them"
             ))
         })?;
-        if let Some(Setting::Team { .. }) = which {
-            return Ok(format!("{}\n", Team::of(program.fixed_team)));
-        }
-        if let Some(Setting::Class { .. }) = which {
-            return Ok(format!("{}\n", program.class.as_deref().unwrap_or("none")));
-        }
-        return Ok(format!("{}\n", program.weight));
+        return Ok(match which {
+            Some(Setting::Team { .. }) => format!("{}\n", Team::of(program.fixed_team)),
+            Some(Setting::Class { .. }) => {
+                format!("{}\n", program.class.as_deref().unwrap_or("none"))
+            }
+            Some(Setting::Min { .. }) => format!("{}\n", program.min.unwrap_or(1)),
+            Some(Setting::Max { .. }) => format!("{}\n", level_text(program.bound)),
+            _ => format!("{}\n", program.weight),
+        });
     }
     let status = status::of_manager(socket)?;
     let time = |ns: u64| duration::show(Duration::from_nanos(ns));

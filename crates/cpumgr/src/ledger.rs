@@ -193,6 +193,13 @@ impl Ledger {
         }
     }
 
+    /// The same of a program that is there, and that can use `max` at most from now on.
+    pub fn set_bounds(&mut self, app: AppId, min: u32, max: u32) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
+            (entry.min, entry.max) = (min.max(1), max.max(1));
+        }
+    }
+
     /// The share of a program relative to others, within the range of policies; true when that is
     /// new.
     pub fn set_weight(&mut self, app: AppId, weight: f64) -> bool {

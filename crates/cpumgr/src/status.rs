@@ -236,21 +236,28 @@ fn count(list: &str) -> u32 {
     u32::try_from(set.len()).unwrap_or(u32::MAX)
 }
 
+/// The column of the classes.
+const CLASS: &str = "CLASS";
+
 /// Programs as rows.
 pub(crate) fn table_of(programs: &[ProgramStatus]) -> String {
     let header = [
-        "PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "WEIGHT", "LIBRARY",
-        "VPS", "AGE",
+        "PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "WEIGHT", CLASS,
+        "LIBRARY", "VPS", "AGE",
     ];
     let rows: Vec<_> =
         std::iter::once(header.map(String::from)).chain(programs.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let line = |row: &[String; 11]| {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width() + 2)));
+    // Where a site has no classes they take no room.
+    let has_classes = programs.iter().any(|program| program.class.is_some());
+    let is_shown = |column: usize| header[column] != CLASS || has_classes;
+    let widths: Vec<(usize, usize)> =
+        (0..header.len()).filter(|it| is_shown(*it)).map(|it| (it, width(it))).collect();
+    let line = |row: &[String; 12]| {
+        let cells = widths.iter().map(|(column, width)| {
+            let cell = &row[*column];
+            format!("{cell}{}", " ".repeat(width - cell.width() + 2))
+        });
         cells.collect::<String>().trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
@@ -303,7 +310,7 @@ fn says(silent: bool, libraries: &[Library]) -> Option<String> {
     }
 }
 
-fn row(program: &ProgramStatus) -> [String; 11] {
+fn row(program: &ProgramStatus) -> [String; 12] {
     let text = |text: &str| {
         if text.is_empty() { String::from("-") } else { text.to_owned() }
     };
@@ -316,6 +323,7 @@ fn row(program: &ProgramStatus) -> [String; 11] {
         if program.shared { "yes" } else { "no" }.into(),
         program.preempted.to_string(),
         program.weight.to_string(),
+        text(program.class.as_deref().unwrap_or_default()),
         // It does not speak to the manager: its threads are bound from outside.
         if program.attached { "(attached)".into() } else { text(&program.library) },
         program.vps.to_string(),
@@ -386,6 +394,8 @@ pub(crate) mod tests {
             fence: Some("nanos-program-7-1".into()),
             speedup: Some((1.5, 2)),
             class: None,
+            min: None,
+            bound: None,
             weight: 1.0,
             age_ns: 61_000_000_000,
         };
@@ -444,6 +454,13 @@ pub(crate) mod tests {
              44 is not managed: it uses /w/libgomp-1.so; not attached: no\n\
              waiting to be started:\n     9  pid 60       waits 3s  ft\n"
         );
+        report.programs[1].class = Some("night".into());
+        let table = table_of(&report.programs);
+        let ends: Vec<&str> =
+            table.lines().map(|line| line.split_once("WEIGHT").map_or(line, |it| it.1)).collect();
+        assert_eq!(ends[0], "  CLASS  LIBRARY     VPS  AGE");
+        assert!(ends[1].ends_with("  1       -      -           2    1m01s"), "{table}");
+        assert!(ends[2].ends_with("  2.5     night  (attached)  2    1m01s"), "{table}");
         report.programs.clear();
         assert!(report.table().contains("no programs\n42 uses /a/libgomp.so.1;"));
         report.status.grace_ns = 900_000;

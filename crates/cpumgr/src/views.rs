@@ -173,6 +173,12 @@ impl Shown {
         line("fixed team", &yes(it.fixed_team));
         line("attached", &yes(it.attached));
         line("class", &it.class.as_deref().unwrap_or("none"));
+        if let Some(min) = it.min {
+            line("at least", &min);
+        }
+        if let Some(bound) = it.bound {
+            line("at most", &bound);
+        }
         line("weight", &it.weight);
         line("squeezed", &format_args!("{} now, {} in all", it.preempted, it.squeezes));
         line("for", &status::age(it.age_ns));

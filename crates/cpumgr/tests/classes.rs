@@ -65,6 +65,8 @@ fn a_maximum_holds_follows_the_configuration_and_a_choice_outlives_the_manager()
     program.until("it has its class's", |seen| seen.processors == 1);
     assert_eq!(said(&manager, &["set", "class", &pid]), "small\n");
     assert!(said(&manager, &["show", &pid]).contains("small"));
+    let table = said(&manager, &["list"]);
+    assert!(table.lines().next().unwrap().contains("CLASS") && table.contains("small"), "{table}");
     assert_eq!(manager.status().programs[0].class.as_deref(), Some("small"));
     // Live: another table, another class, and none.
     site.write(&ALL_ARE_SMALL.replace("max = 1", "max = 2"));
@@ -92,6 +94,40 @@ fn a_maximum_holds_follows_the_configuration_and_a_choice_outlives_the_manager()
     site.write("[classes.small]\nmin = 3\nmax = 1\n");
     let refused = errors(&on(&manager, &["reload"]));
     assert!(refused.contains("cpumgr.toml:3:") && refused.contains("minimum"), "{refused}");
+}
+
+#[test]
+fn bounds_of_a_program_are_changed_while_it_runs_and_outlive_the_manager() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus, "--policy", "equip"]);
+    let mut program = manager.program(2, 2);
+    let pid = program.pid().to_string();
+    program.until("it has both", |seen| seen.processors == 2);
+    let in_force = |manager: &Manager| {
+        ["min", "max"].map(|what| said(manager, &["set", what, &pid]).trim().to_owned())
+    };
+    assert_eq!(in_force(&manager), ["1", "any"]);
+    said(&manager, &["set", "max", &pid, "1"]);
+    program.until("it has its maximum", |seen| seen.processors == 1);
+    let shown = said(&manager, &["show", &pid]);
+    assert!(shown.lines().any(|it| it.split_whitespace().eq(["at", "most", "1"])), "{shown}");
+    let refused = on(&manager, &["set", "min", &pid, "2"]);
+    assert_eq!(refused.status.code(), Some(6), "{}", errors(&refused));
+    assert!(errors(&refused).contains("not from 2 to 1"), "{}", errors(&refused));
+    eventually("it is written down", || {
+        let kept = std::fs::read_to_string(manager.dir.path().join("app.sock.settings"));
+        kept.is_ok_and(|kept| kept.contains("\"bounds\":[null,1]")).then_some(())
+    });
+    manager.kill();
+    manager.start_again(&["--cpus", &cpus, "--policy", "equip"]);
+    program.until("another manager has it", |seen| seen.alive);
+    assert_eq!((in_force(&manager), program.seen().processors), (["1", "1"].map(String::from), 1));
+    said(&manager, &["set", "max", &pid, "any"]);
+    program.until("it has both again", |seen| seen.processors == 2);
+    said(&manager, &["set", "min", &pid, "2"]);
+    assert_eq!(in_force(&manager), ["2", "any"]);
+    let other = on(&manager, &["set", "max", "1", "1"]);
+    assert!(!other.status.success() && errors(&other).contains("no program"), "{}", errors(&other));
 }
 
 #[test]

@@ -54,14 +54,14 @@ pub enum Control {
         /// A word of its user's.
         label: String,
     },
-    /// How many processors a program is to have.
+    /// How many processors a program is to have. What is `None` stays as it is.
     Bounds {
         /// Its process.
         pid: i32,
         /// Before other programs of its class and user have more than theirs.
         #[serde(default)]
         min: Option<u32>,
-        /// At most.
+        /// At most; `u32::MAX`: as many as it can use.
         #[serde(default)]
         max: Option<u32>,
     },

@@ -142,6 +142,12 @@ pub struct ProgramStatus {
     /// The site's class that it is in.
     #[serde(default)]
     pub class: Option<String>,
+    /// Processors that it is to have before others have more than theirs, as a user said.
+    #[serde(default)]
+    pub min: Option<u32>,
+    /// The most that it is given, as a user said.
+    #[serde(default)]
+    pub bound: Option<u32>,
     /// Its share relative to others.
     #[serde(default = "usual_weight")]
     pub weight: f64,

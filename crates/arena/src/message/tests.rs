@@ -77,6 +77,8 @@ fn a_status_packet_fits_whatever_the_names_are() {
         fence: Some(format!("nanos-program-{}-{}", i32::MIN, u64::MAX)),
         speedup: Some((1.0 / 3.0, u32::MAX)),
         class: None,
+        min: None,
+        bound: None,
         weight: 0.001,
         age_ns: u64::MAX,
     };

@@ -8,7 +8,7 @@ use platform::affinity::CpuSet;
 
 use super::Team;
 use super::exit_codes::EXIT_CODES;
-use super::value::{Level, cpus, grace, level, quantum, weight};
+use super::value::{Level, cpus, grace, level, most, quantum, weight};
 use crate::limits::Weight;
 
 /// What `mpl` can be told.
@@ -90,6 +90,25 @@ pub enum Setting {
         /// What they do; without it: shows the one in force.
         #[arg(value_enum)]
         team: Option<Team>,
+    },
+    /// The processors that one program is to have before other programs of its class and user have
+    /// more than theirs.
+    Min {
+        /// Its process.
+        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        pid: i32,
+        /// Their number; without it: shows the one in force.
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        processors: Option<u32>,
+    },
+    /// The most processors that one program is given.
+    Max {
+        /// Its process.
+        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        pid: i32,
+        /// Their number, or `any`: as many as it can use; without it: shows the one in force.
+        #[arg(value_name = "PROCESSORS | any", value_parser = most)]
+        processors: Option<Level>,
     },
     /// The site's class of one program.
     Class {

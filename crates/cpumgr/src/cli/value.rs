@@ -98,6 +98,14 @@ pub(crate) fn level(text: &str) -> Result<Level, String> {
     text.parse().map(Level::AtMost).map_err(|_| "it is a number of programs, or `any`".into())
 }
 
+pub(crate) fn most(text: &str) -> Result<Level, String> {
+    match text.parse() {
+        _ if text == "any" => Ok(Level::Any),
+        Ok(number @ 1..) => Ok(Level::AtMost(number)),
+        _ => Err("it is a number of processors, 1 or more, or `any`".into()),
+    }
+}
+
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (number, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

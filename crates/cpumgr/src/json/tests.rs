@@ -43,6 +43,8 @@ fn program() -> ProgramStatus {
         fence: Some("nanos-program-7-1".into()),
         speedup: Some((1.5, 2)),
         class: Some("night".into()),
+        min: Some(1),
+        bound: Some(4),
         weight: 1.0,
         age_ns: 61_000_000_000,
     }

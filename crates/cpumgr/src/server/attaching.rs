@@ -317,6 +317,8 @@ impl Server {
                 fence: None,
                 speedup: None,
                 class: self.ledger.class(app).map(str::to_owned),
+                min: None,
+                bound: None,
                 weight: self.ledger.weight(app)?,
                 age_ns: now.saturating_sub(attached.arrived),
             })

@@ -191,9 +191,9 @@ impl Server {
         if let Some(rule) = self.rules.of_program(&program.name) {
             // One that was set for the process stands above that of its name.
             weight = rule.weight.filter(|_| weight == 1.0).map_or(weight, Weight::number);
-            program.limit(rule.processors);
+            program.rule(rule.processors);
         }
-        program.limit(connection.bounds.1);
+        program.bind(connection.bounds.1);
         let request = program.areas.request();
         self.ledger.arrive(AppId(serial), request.requested, program.max);
         self.ledger.set_user(AppId(serial), connection.peer.uid);

@@ -200,29 +200,45 @@ impl Server {
         Ok(())
     }
 
-    /// `run --min` and `--max`: before the program registers, which then begins with them.
+    /// `run --min` and `--max`, before the program registers, and `set min` and `max`, live. What
+    /// is not said stays as it is.
     pub(super) fn bound(
         &mut self,
         by: u64,
         pid: Pid,
         (min, max): (Option<u32>, Option<u32>),
     ) -> Result<(), String> {
-        if min == Some(0) || max == Some(0) || min.zip(max).is_some_and(|(min, max)| min > max) {
-            return Err(
-                "a program has at least 1 processor, and its maximum is at least its minimum"
-                    .into(),
-            );
+        if self.attached.iter().any(|(serial, it)| it.pid == pid && self.may_see(by, *serial)) {
+            return Err(format!(
+                "process {pid} is attached from outside: it has no bounds of its own"
+            ));
         }
         let theirs = self.theirs(by, pid)?;
-        let registered = |it: &u64| self.connections.get(it).is_some_and(|it| it.program.is_some());
-        if theirs.iter().any(registered) {
-            return Err(format!("process {pid} runs: its bounds are said when it is started"));
+        let said = theirs.iter().filter_map(|it| self.connections.get(it)).map(|it| it.bounds);
+        let (had_min, had_max) =
+            said.fold((None, None), |(min, max), it| (it.0.or(min), it.1.or(max)));
+        let (min, max) = (min.or(had_min), max.or(had_max));
+        if min == Some(0) || max == Some(0) || min.zip(max).is_some_and(|(min, max)| min > max) {
+            let shown = |bound: Option<u32>, none: &str| {
+                bound.filter(|it| *it < u32::MAX).map_or(none.to_owned(), |it| it.to_string())
+            };
+            return Err(format!(
+                "a program has at least 1 processor, and its maximum is at least its minimum: not \
+                 from {} to {}",
+                shown(min, "1"),
+                shown(max, "any number")
+            ));
         }
         for serial in theirs {
-            if let Some(it) = self.connections.get_mut(&serial) {
-                it.bounds = (min.or(it.bounds.0), max.or(it.bounds.1));
+            let Some(it) = self.connections.get_mut(&serial) else { continue };
+            it.bounds = (min, max);
+            if let Some(program) = &mut it.program {
+                program.bind(max);
+                self.ledger.set_bounds(AppId(serial), min.unwrap_or(1), program.max);
+                self.cause = self.cause.or(Some(Cause::Administration));
             }
         }
+        tracing::info!(pid = pid.0, min, max, "other bounds");
         Ok(())
     }
 }

@@ -53,6 +53,10 @@ pub(super) struct Program {
     states_places: bool,
     /// The most that it could use anywhere.
     stated_max: u32,
+    /// The most that it is given by the rule for its name.
+    ruled: u32,
+    /// The most that it is given at the word of a user.
+    bound: u32,
     /// Its teams keep their size.
     pub(super) fixed_team: bool,
     /// That was said by a user, and stands above what it says itself.
@@ -122,6 +126,8 @@ impl Program {
             room,
             states_places,
             stated_max: stated.max,
+            ruled: u32::MAX,
+            bound: u32::MAX,
             fixed_team: stated.fixed_team,
             team: None,
             broker: register.broker,
@@ -227,18 +233,27 @@ impl Program {
         if !lost.is_empty() && tids.iter().any(may_run_there) {
             return false;
         }
-        let number = u32::try_from(usable.len()).unwrap_or(u32::MAX).max(1);
-        self.max = self.stated_max.min(number);
         self.within = (usable != *all).then_some(mask);
         self.room = usable;
+        self.count_most();
         true
     }
 
-    /// It is given at most this many, whatever it could use.
-    pub(super) fn limit(&mut self, processors: Option<u32>) {
-        let most = processors.unwrap_or(u32::MAX).max(1);
-        self.stated_max = self.stated_max.min(most);
-        self.max = self.max.min(most);
+    /// The rule for its name gives it at most this many, whatever it could use.
+    pub(super) fn rule(&mut self, processors: Option<u32>) {
+        self.ruled = processors.unwrap_or(u32::MAX);
+        self.count_most();
+    }
+
+    /// The same at the word of a user, which may be another one later.
+    pub(super) fn bind(&mut self, processors: Option<u32>) {
+        self.bound = processors.unwrap_or(u32::MAX);
+        self.count_most();
+    }
+
+    fn count_most(&mut self) {
+        let room = u32::try_from(self.room.len()).unwrap_or(u32::MAX).max(1);
+        self.max = self.stated_max.min(room).min(self.ruled).min(self.bound).max(1);
     }
 
     /// What it says of its teams holds as far as no user said something else.

@@ -52,6 +52,8 @@ impl Server {
                     fence: program.fence.as_ref().map(Fence::name),
                     speedup: self.ledger.speedup(app).map(|it| (it.speedup, it.processors)),
                     class: self.ledger.class(app).map(str::to_owned),
+                    min: connection.bounds.0,
+                    bound: connection.bounds.1.filter(|it| *it < u32::MAX),
                     weight: self.ledger.weight(app)?,
                     age_ns: now.saturating_sub(program.arrived),
                 })
