@@ -26,7 +26,7 @@ use crate::criterion::Criterion;
 use crate::migrator::{Migrator, Parameters};
 use crate::mover::{KernelMover, Mover};
 use crate::phases::{GainTest, Phases};
-use crate::source::{CounterSource, Scope};
+use crate::source::{CounterSource, Ledger, LoopSchedule, Scope};
 #[cfg(not(loom))]
 use crate::source::{TrapParameters, TrapSource};
 use crate::statistics::{Off, Statistics};
@@ -221,6 +221,37 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     /// A good moment for the source to look: between chunks of a loop.
     pub fn tick(&self) {
         self.source.tick();
+    }
+
+    /// The program's loops say what they touch, through this: from now on that alone counts,
+    /// exactly and without faults. Every loop of an iteration has to say it: what none says was not
+    /// touched.
+    ///
+    /// ```
+    /// # use upm::{HotArray, KernelTopology, Placement, Upm};
+    /// # let topology = KernelTopology::read()?;
+    /// # let mut field = HotArray::<f64>::zeroed(1000, Placement::FirstTouch, &topology)?;
+    /// let mut upm = Upm::new()?;
+    /// upm.watch(&field)?;
+    /// let ledger = upm.ledger();
+    /// upm.iteration(|| {
+    ///     std::thread::scope(|scope| {
+    ///         for chunk in field.chunks_mut(500) {
+    ///             let ledger = &ledger;
+    ///             scope.spawn(move || {
+    ///                 ledger.elements(chunk);
+    ///                 chunk.iter_mut().for_each(|value| *value += 1.0);
+    ///             });
+    ///         }
+    ///     });
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ledger(&mut self) -> Arc<Ledger> {
+        let source = LoopSchedule::new();
+        let ledger = source.ledger();
+        self.set_source(Box::new(source));
+        ledger
     }
 
     /// Another source counts from now on: the numbers so far are left, and the next iteration's

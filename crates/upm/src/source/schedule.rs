@@ -4,6 +4,14 @@
 //! # Protocol
 //! Workers call the [`Ledger`] for each chunk that they ran. While nothing is recorded such a call
 //! is one load.
+//!
+//! # Which call
+//! | the loop | its line |
+//! |---|---|
+//! | over chunks of a slice | [`Ledger::elements`] of the chunk, and of each other slice that it reads |
+//! | over numbers, of which each touches an element or a row | [`Pattern::elements`] or [`Pattern::rows`] outside, [`Ledger::ran_here`] with the numbers of a chunk |
+//! | over columns of a matrix in rows | [`Ledger::columns`] |
+//! | over anything else | [`Ledger::touched_here`], for each piece of memory |
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +40,25 @@ pub struct Pattern {
     pub times: u32,
 }
 
+impl Pattern {
+    /// Iteration i touches element i of a slice, once.
+    pub fn elements<T>(slice: &[T]) -> Self {
+        Self::rows(slice, 1)
+    }
+
+    /// Iteration i touches row i of a matrix whose rows have `width` elements, once.
+    pub fn rows<T>(matrix: &[T], width: usize) -> Self {
+        let bytes = size_of::<T>().saturating_mul(width);
+        Self { base: matrix.as_ptr().addr(), stride: bytes, bytes, times: 1 }
+    }
+
+    /// The same, so many times in each iteration.
+    #[must_use]
+    pub fn repeated(self, times: u32) -> Self {
+        Self { times, ..self }
+    }
+}
+
 #[derive(Debug)]
 struct Book {
     areas: Areas,
@@ -52,6 +79,35 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// The calling thread touched these elements once: the one line of a loop over chunks.
+    ///
+    /// ```
+    /// # fn each_chunk(field: &mut [f64], work: impl Fn(&mut [f64])) { work(field) }
+    /// # let ledger = upm::source::Ledger::default();
+    /// # let mut field = vec![0.0; 100];
+    /// each_chunk(&mut field, |chunk| {
+    ///     ledger.elements(chunk);
+    ///     chunk.iter_mut().for_each(|value| *value += 1.0);
+    /// });
+    /// ```
+    #[inline]
+    pub fn elements<T>(&self, elements: &[T]) {
+        let bytes = elements.as_ptr_range();
+        self.touched_here(bytes.start.addr()..bytes.end.addr());
+    }
+
+    /// The calling thread touched these columns of a matrix whose rows have `width` elements, in
+    /// each row once. A last row that is shorter counts as far as it goes.
+    pub fn columns<T>(&self, matrix: &[T], width: usize, columns: Range<usize>) {
+        let Some(book) = self.open_book() else { return };
+        let Some(node) = book.here() else { return };
+        for row in matrix.chunks(width.max(1)) {
+            let part = columns.start.min(row.len())..columns.end.min(row.len());
+            let bytes = row.get(part).unwrap_or_default().as_ptr_range();
+            book.count(node, bytes.start.addr()..bytes.end.addr(), 1);
+        }
+    }
+
     /// Iterations of a loop ran on a node (the operating system's number).
     pub fn ran(&self, node: u32, pattern: &Pattern, iterations: Range<usize>) {
         let Some(book) = self.open_book() else { return };
@@ -113,7 +169,12 @@ impl Book {
             iteration.checked_mul(pattern.stride).and_then(|far| far.checked_add(pattern.base))
         };
         let times = u64::from(pattern.times);
-        if pattern.stride <= pattern.bytes {
+        if pattern.stride == 0 {
+            // A table: each iteration touches the same.
+            let iterations = u64::try_from(iterations.len()).unwrap_or(u64::MAX);
+            let bytes = pattern.base..pattern.base.saturating_add(pattern.bytes);
+            self.count(node, bytes, times.saturating_mul(iterations));
+        } else if pattern.stride <= pattern.bytes {
             let (Some(begin), Some(last)) =
                 (address(iterations.start), iterations.end.checked_sub(1).and_then(address))
             else {
@@ -234,6 +295,29 @@ impl Drop for LoopSchedule {
 mod tests {
     use super::*;
     use crate::topology::TableTopology;
+    use proptest::prelude::*;
+
+    /// A source that records areas at these addresses, on two nodes: every thread is on the first.
+    fn recording(spans: &[(usize, usize)]) -> (LoopSchedule, Areas) {
+        let mut source = LoopSchedule::new();
+        let mut areas = Areas::new(4096);
+        for (begin, length) in spans {
+            // Those that overlap are left out.
+            let _refused = areas.add(*begin, *length);
+        }
+        let topology = TableTopology::new(2, &[]).unwrap().with_processors(vec![Node(0); 4096]);
+        // SAFETY: - this source touches no memory.
+        unsafe { source.attach(&areas, &topology) }.unwrap();
+        source.start(Scope::Iteration).unwrap();
+        (source, areas)
+    }
+
+    fn rows(source: &mut LoopSchedule) -> Vec<[u64; 2]> {
+        source.stop();
+        let mut counters = Counters::default();
+        source.snapshot(&mut counters);
+        (0..counters.pages()).map(|page| counters.page(page).try_into().unwrap()).collect()
+    }
 
     #[test]
     fn chunks_count_for_the_pages_that_they_touch_while_recorded() {
@@ -262,5 +346,65 @@ mod tests {
         source.snapshot(&mut counters);
         let rows: Vec<&[u64]> = (0..4).map(|page| counters.page(page)).collect();
         assert_eq!(rows, [&[0, 32][..], &[3, 32], &[3, 0], &[3, 0]]);
+    }
+
+    /// In whole pages: elements of a line, four rows of 16 on each page.
+    #[repr(align(4096))]
+    struct Matrix([[u64; 8]; 256]);
+
+    #[test]
+    fn elements_rows_and_columns_of_slices_count_for_the_pages_that_hold_them() {
+        let matrix = &Matrix([[0; 8]; 256]).0[..];
+        let (mut source, _) = recording(&[(matrix.as_ptr().addr(), 4 * 4096)]);
+        let ledger = source.ledger();
+        // 1 + 64 + 2 lines, then rows 3 and 4, twice, then two columns of each row.
+        ledger.elements(&matrix[63..130]);
+        ledger.elements(&matrix[5..5]);
+        ledger.ran(1, &Pattern::rows(matrix, 16).repeated(2), 3..5);
+        ledger.ran(1, &Pattern::elements(matrix), 255..256);
+        ledger.columns(matrix, 16, 14..16);
+        ledger.columns(&matrix[..24], 16, 14..99);
+        let expected = [[1 + 8 + 2, 32], [64 + 8, 32], [2 + 8, 0], [8, 1]];
+        assert_eq!(rows(&mut source), expected);
+    }
+
+    #[test]
+    fn a_table_that_each_iteration_reads_counts_for_each() {
+        let (mut source, _) = recording(&[(0x10_000, 4096)]);
+        let table = Pattern { base: 0x10_000, stride: 0, bytes: 64, times: 3 };
+        source.ledger().ran(1, &table, 10..17);
+        source.ledger().ran(1, &table, 7..7);
+        assert_eq!(rows(&mut source), [[0, 21]]);
+    }
+
+    proptest! {
+        /// Against every byte of every iteration, one by one.
+        #[test]
+        fn a_page_has_references_if_and_only_if_an_iteration_touches_it(
+            spans in proptest::collection::vec((0usize..30, 1usize..4 * 4096), 1..4),
+            offset in 0usize..9000,
+            stride in 0usize..9000,
+            bytes in 0usize..9000,
+            iterations in (0usize..12, 0usize..12),
+        ) {
+            const BEGIN: usize = 0x40_000;
+            let spans: Vec<(usize, usize)> =
+                spans.into_iter().map(|(page, length)| (BEGIN + page * 4096 + 100, length)).collect();
+            let (mut source, areas) = recording(&spans);
+            let pattern = Pattern { base: BEGIN + offset, stride, bytes, times: 1 };
+            let iterations = iterations.0..iterations.1;
+            source.ledger().ran(1, &pattern, iterations.clone());
+            let mut touched = vec![false; areas.pages()];
+            for iteration in iterations {
+                let begin = pattern.base + iteration * stride;
+                for page in (begin..begin + bytes).filter_map(|byte| areas.page_at(byte)) {
+                    touched[page] = true;
+                }
+            }
+            let counted = rows(&mut source);
+            prop_assert!(counted.iter().all(|row| row[0] == 0));
+            let counted: Vec<bool> = counted.iter().map(|row| row[1] > 0).collect();
+            prop_assert_eq!(counted, touched);
+        }
     }
 }
