@@ -23,8 +23,7 @@ fn step(old: &[f64], new: &mut [f64], first: usize) {
         }
         for column in 1..WIDTH - 1 {
             let at = row * WIDTH + column;
-            cells[column] =
-                0.25 * (old[at - WIDTH] + old[at + WIDTH] + old[at - 1] + old[at + 1]);
+            cells[column] = 0.25 * (old[at - WIDTH] + old[at + WIDTH] + old[at - 1] + old[at + 1]);
         }
     }
 }

@@ -38,7 +38,8 @@ fn each_pages_references_are_those_of_the_workers_that_ran_its_chunks() {
     let ledger = source.ledger();
     // SAFETY: - the memory outlives the source, which touches none.
     unsafe { source.attach(&areas, machine.topology()) }.unwrap();
-    let expected: Vec<[AtomicU64; 2]> = (0..PAGES).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
+    let expected: Vec<[AtomicU64; 2]> =
+        (0..PAGES).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
     let expect = |words: std::ops::Range<usize>, node: usize| {
         for word in words.step_by(LINE) {
             expected[word / WORDS][node].fetch_add(1, Relaxed);

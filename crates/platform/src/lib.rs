@@ -25,6 +25,7 @@ pub mod fault;
 pub mod fdpass;
 pub mod file;
 pub mod futex;
+pub mod guard;
 pub mod kernel;
 pub mod load;
 pub mod lock;

@@ -254,6 +254,36 @@ pub fn advise(addresses: Range<usize>, advice: Advice) -> SysResult<()> {
     check_int("madvise", unsafe { libc::madvise(begin, addresses.len(), number) }).map(drop)
 }
 
+/// Maps those whole pages of shared memory that are there, as if each was read; others stay
+/// untouched. Allocates nothing.
+///
+/// # Errors
+/// The kernel's; the pages before are mapped then.
+pub fn map_present(addresses: Range<usize>) -> SysResult<()> {
+    const MOST: usize = 512;
+    let page = page_bytes();
+    let mut begin = addresses.start;
+    while begin < addresses.end {
+        let end = addresses.end.min(begin.saturating_add(MOST * page));
+        let mut is_there = [0u8; MOST];
+        let first = std::ptr::without_provenance_mut(begin);
+        // SAFETY: - one byte for each page of at most `MOST`.
+        let result = unsafe { libc::mincore(first, end - begin, is_there.as_mut_ptr()) };
+        check_int("mincore", result)?;
+        let pages = (end - begin).div_ceil(page);
+        let mut next = 0;
+        for run in is_there[..pages].chunk_by(|one, other| one & 1 == other & 1) {
+            let from = begin + next * page;
+            next += run.len();
+            if run[0] & 1 == 1 {
+                advise(from..from + run.len() * page, Advice::PopulateRead)?;
+            }
+        }
+        begin = end;
+    }
+    Ok(())
+}
+
 /// A range of addresses that is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -351,6 +381,33 @@ mod tests {
         let found = mappings(code..code + 1).unwrap();
         assert!(found[0].is_executable && !found[0].is_writable, "{found:?}");
         assert_eq!(mappings(8..16).unwrap(), []);
+    }
+
+    #[test]
+    fn pages_of_shared_memory_that_are_there_are_mapped_and_others_stay_untouched() {
+        let page = page_bytes();
+        let pages = Pages::map_shared(700 * page).unwrap();
+        let touched = [0, 1, 3, 511, 512, 699];
+        for index in touched {
+            let byte = pages.first().as_ptr().cast::<u8>().wrapping_add(index * page);
+            // SAFETY: - a byte of the test's memory.
+            unsafe { byte.write_volatile(1) };
+        }
+        let begin = pages.addresses().start;
+        // SAFETY: - shared memory keeps its pages; the test alone uses them.
+        let unmapped = unsafe {
+            let first = pages.first().as_ptr();
+            libc::madvise(first, pages.addresses().len(), libc::MADV_DONTNEED)
+        };
+        assert_eq!(unmapped, 0);
+        map_present(pages.addresses()).unwrap();
+        let all: Vec<usize> = pages.addresses().step_by(page).collect();
+        let mut status = vec![i32::MIN; all.len()];
+        if let Err(error) = move_pages(&all, None, &mut status) {
+            return crate::skip!("this system does not say where pages are: {error}");
+        }
+        let found: Vec<usize> = (0..700).filter(|index| status[*index] >= 0).collect();
+        assert_eq!(found, touched, "from {begin:#x}");
     }
 
     #[test]

@@ -41,11 +41,14 @@ pub struct Fault {
     pub address: usize,
     /// Memory is mapped there, but not for this access (`SEGV_ACCERR`).
     pub is_forbidden: bool,
+    /// Nothing is mapped there, or a guard stands there (`SEGV_MAPERR`).
+    pub is_unmapped: bool,
     /// It came as SIGBUS.
     pub is_bus: bool,
 }
 
-/// `SEGV_ACCERR` of the kernel.
+// The kernel's codes.
+const SEGV_MAPERR: libc::c_int = 1;
 const SEGV_ACCERR: libc::c_int = 2;
 
 /// How often ours can be put in front of a handler of the program's.
@@ -178,8 +181,10 @@ extern "C" fn on_fault<const LEVEL: usize>(
         if !resolver.is_null() {
             // SAFETY: - stored by `install_resolver`, from this type.
             let resolver = unsafe { mem::transmute::<*mut (), Resolver>(resolver) };
-            let is_forbidden = signal == libc::SIGSEGV && code == SEGV_ACCERR;
-            if resolver(Fault { address, is_forbidden, is_bus: signal == libc::SIGBUS }) {
+            let is_bus = signal == libc::SIGBUS;
+            let is_forbidden = !is_bus && code == SEGV_ACCERR;
+            let is_unmapped = !is_bus && code == SEGV_MAPERR;
+            if resolver(Fault { address, is_forbidden, is_unmapped, is_bus }) {
                 return;
             }
         }

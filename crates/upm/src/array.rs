@@ -61,8 +61,9 @@ impl<T: Plain> HotArray<T> {
         Self::on(Pages::map(Self::bytes(length)?)?, length, placement, topology)
     }
 
-    /// The same in memory that is shared with children that are forked later, which
-    /// [`TrapSource::by_userfault`](crate::source::TrapSource::by_userfault) needs.
+    /// The same in memory that is shared with children that are forked later: what they write, all
+    /// see. Guards and userfaults need it
+    /// ([`TrapSource::by_guards`](crate::source::TrapSource::by_guards)).
     ///
     /// # Errors
     /// As [`HotArray::zeroed`].

@@ -74,9 +74,14 @@ impl Line {
         self.rights == *b"rw-p"
     }
 
+    /// It may be read and written, is no code, and other processes may have it.
+    pub fn is_shared(&self) -> bool {
+        self.rights == *b"rw-s"
+    }
+
     /// Any access faults.
     pub fn is_inaccessible(&self) -> bool {
-        self.rights == *b"---p"
+        self.rights.starts_with(b"---")
     }
 
     fn parse(line: &str) -> Option<Self> {

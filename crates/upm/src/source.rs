@@ -65,6 +65,12 @@ pub enum SourceError {
         /// Where the area begins.
         begin: usize,
     },
+    /// The memory is the process's own, and the source needs memory that may be shared.
+    #[error("the area at {begin:#x} is private memory: only shared memory keeps unmapped pages")]
+    Private {
+        /// Where the area begins.
+        begin: usize,
+    },
     /// The process's mappings cannot be read.
     #[error("cannot read the process's mappings: {0}")]
     Mappings(String),

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use crate::gate::Gate;
 use crate::maps;
 use platform::SysResult;
+use platform::guard::Guards;
 use platform::numa::{self, Access, Advice};
 use platform::page_fault::{self, Fault};
 use platform::userfault::Userfault;
@@ -56,6 +57,19 @@ pub(super) enum Means {
     Rights,
     /// By unmapping pages of shared memory: SIGBUS.
     Userfault(Userfault),
+    /// By guards on pages of shared memory: SIGSEGV.
+    Guards(Guards),
+}
+
+impl Means {
+    /// A fault in an armed span was made by this.
+    fn makes(&self, fault: Fault) -> bool {
+        match self {
+            Self::Rights => fault.is_forbidden,
+            Self::Userfault(_) => fault.is_bus,
+            Self::Guards(_) => fault.is_unmapped || fault.is_forbidden,
+        }
+    }
 }
 
 /// What the handler reads and counts.
@@ -146,10 +160,15 @@ impl Table {
             }
             self.granule_range(span, address)
         };
-        if let Means::Userfault(userfault) = &self.means {
-            // Also where `disarm` was quicker: then all is mapped, or can be.
-            return userfault.resolve(&range, 1 << self.page_shift)
-                || can_be_written(address, self.page_shift);
+        match &self.means {
+            Means::Rights => {}
+            Means::Userfault(userfault) => {
+                // Also where `disarm` was quicker: then all is mapped, or can be.
+                return userfault.resolve(&range, 1 << self.page_shift)
+                    || can_be_written(address, self.page_shift);
+            }
+            // What cannot have one any more was unmapped, and is the program's fault.
+            Means::Guards(guards) => return guards.remove(&range).is_ok(),
         }
         // SAFETY: - pages of an attached area, which may be read and written (`attach`).
         if unsafe { numa::protect(range, Access::ReadWrite) }.is_ok() {
@@ -171,14 +190,13 @@ fn can_be_written(address: usize, page_shift: u32) -> bool {
 
 /// The resolver of page faults.
 fn resolve(fault: Fault) -> bool {
-    if !fault.is_forbidden && !fault.is_bus {
+    if !fault.is_forbidden && !fault.is_unmapped && !fault.is_bus {
         return false;
     }
     let own = GATES.iter().find_map(|gate| {
         gate.visit(|table| {
             let span = table.span_at(fault.address)?;
-            let is_its = fault.is_bus == matches!(table.means, Means::Userfault(_));
-            is_its.then(|| table.resolve(span, fault.address))
+            table.means.makes(fault).then(|| table.resolve(span, fault.address))
         })
         .flatten()
     });
@@ -194,7 +212,7 @@ fn resolve(fault: Fault) -> bool {
 
 /// Puts the handler in front, before faults are made to happen.
 pub(super) fn handle_faults() -> SysResult<()> {
-    // SAFETY: - `resolve` only loads and adds to atomics and makes three system calls; `Kept` is
+    // SAFETY: - `resolve` only loads and adds to atomics and makes four system calls; `Kept` is
     // the C library's own word.
     unsafe { page_fault::install_resolver(resolve) }
 }
@@ -319,6 +337,8 @@ impl Table {
                 Means::Rights => unsafe { numa::protect(addresses.clone(), Access::None) }?,
                 // SAFETY: - as above, and `begin` watches them.
                 Means::Userfault(userfault) => unsafe { userfault.unmap(addresses) }?,
+                // SAFETY: - as above, and the area is shared memory (`attach`).
+                Means::Guards(guards) => unsafe { guards.install(addresses) }?,
             }
         }
         Ok(())
@@ -357,18 +377,23 @@ impl Table {
         pieces
     }
 
-    /// The window goes on: makes accesses to these pieces of the spans fault. By rights only.
+    /// The window goes on: makes accesses to these pieces of the spans fault. Not by userfaults.
     pub(super) fn arm_again(&self, pieces: &[Range<usize>]) -> SysResult<()> {
         for piece in pieces {
-            // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
-            unsafe { numa::protect(piece.clone(), Access::None) }?;
+            match &self.means {
+                // SAFETY: - pages of an attached area, of shared memory, whose faults `resolve`
+                // resolves.
+                Means::Guards(guards) => unsafe { guards.install(piece) }?,
+                // SAFETY: - as above.
+                _ => unsafe { numa::protect(piece.clone(), Access::None) }?,
+            }
         }
         Ok(())
     }
 
     /// Whether windows go on after a pause: what userfaults have unmapped is mapped then.
     pub(super) fn can_be_armed_again(&self) -> bool {
-        matches!(self.means, Means::Rights)
+        !matches!(self.means, Means::Userfault(_))
     }
 
     /// Whether the spans are still mapped as plain memory, or armed.
@@ -377,8 +402,11 @@ impl Table {
         self.spans.iter().all(|span| {
             let mut end = span.addresses.start;
             for line in maps::within(&maps, &span.addresses) {
-                let is_plain = line.is_plain() || line.is_inaccessible();
-                if line.addresses.start > end || !is_plain {
+                let is_same = match self.means {
+                    Means::Rights => line.is_plain() || line.is_shared() || line.is_inaccessible(),
+                    Means::Userfault(_) | Means::Guards(_) => line.is_shared(),
+                };
+                if line.addresses.start > end || !is_same {
                     break;
                 }
                 end = line.addresses.end;
@@ -404,7 +432,13 @@ impl Table {
                     // Fails where it is not watched: in a forked child, and the second time.
                     let _released = userfault.release(addresses);
                     // The kernel's queries find mapped pages only. Where that fails they say so.
-                    let _mapped = numa::advise(addresses.clone(), Advice::PopulateRead);
+                    let _mapped = numa::map_present(addresses.clone());
+                }
+                Means::Guards(guards) => {
+                    // Where a part of it is not mapped any more the rest has none all the same.
+                    let _removed = guards.remove(addresses);
+                    // As above.
+                    let _mapped = numa::map_present(addresses.clone());
                 }
             }
         }
@@ -436,7 +470,7 @@ mod tests {
         let addresses = pages.addresses();
         let late = |index: usize| {
             let address = addresses.start + index * page + 5;
-            resolve(Fault { address, is_forbidden: true, is_bus: false })
+            resolve(Fault { address, is_forbidden: true, is_unmapped: false, is_bus: false })
         };
         assert!(!late(0), "an address that was never armed");
         remember(&(addresses.start..addresses.start + 2 * page));
@@ -444,5 +478,9 @@ mod tests {
         // SAFETY: - the test's own memory, which nothing accesses.
         unsafe { numa::protect(addresses.start..addresses.start + page, Access::None) }.unwrap();
         assert!(!late(0) && late(1));
+        // Another kind of fault, as by a protection key: to try again would go on for ever.
+        let address = addresses.start + page;
+        let fault = Fault { address, is_forbidden: false, is_unmapped: false, is_bus: false };
+        assert!(!resolve(fault) && resolve(Fault { is_unmapped: true, ..fault }));
     }
 }

@@ -37,10 +37,12 @@
 //! it, it would keep that one from its work at the beginning of each window, and never another.
 //!
 //! # Means
-//! Rights work on any memory ([`TrapSource::new`]). [`TrapSource::by_userfault`] unmaps pages of
-//! shared memory instead: no mapping is divided, and no fault takes the lock of all mappings. It
-//! needs arrays that are made for it ([`HotArray::shared`](crate::HotArray::shared)), and the first
-//! touch of a page is not counted.
+//! Rights work on any memory ([`TrapSource::new`]). Two others work on shared memory only, on
+//! arrays that are made for it ([`HotArray::shared`](crate::HotArray::shared)); by them no mapping
+//! is divided, and no fault takes the lock of all mappings.
+//! - [`TrapSource::by_guards`] puts guards on pages (Linux 6.15). A guard on *private* memory would
+//!   free the pages below it with what they hold: such areas are refused.
+//! - [`TrapSource::by_userfault`] unmaps pages. The first touch of a page is not counted.
 //!
 //! # Limits
 //! - A system call that is given armed memory fails with `EFAULT`: the kernel does not ask the
@@ -60,6 +62,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::thread::JoinHandle;
 
+use platform::guard::Guards;
 use platform::userfault::Userfault;
 
 use super::table::{self, ArmedSpan, Means, PLACES, Placed, Table};
@@ -72,6 +75,14 @@ use crate::topology::{Node, Topology};
 /// Fewer samples of a page decide nothing; at most one page of twenty may have so few.
 const FEW: u64 = crate::criterion::Criterion::SAMPLED.floor;
 
+/// By what accesses are made to fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rights,
+    Userfaults,
+    Guards,
+}
+
 /// See the module head.
 pub struct TrapSource {
     parameters: TrapParameters,
@@ -81,7 +92,7 @@ pub struct TrapSource {
     /// The process that recorded.
     process: u32,
     is_running: bool,
-    by_userfault: bool,
+    kind: Kind,
     /// Windows whose counts were used.
     used: u64,
     /// Samples of each page then.
@@ -99,7 +110,7 @@ impl TrapSource {
             ticker: None,
             process,
             is_running: false,
-            by_userfault: false,
+            kind: Kind::Rights,
             used: 0,
             base: Vec::new(),
         }
@@ -112,7 +123,26 @@ impl TrapSource {
     pub fn by_userfault(parameters: TrapParameters) -> Result<Self, SourceError> {
         Userfault::new()?;
         let mut source = Self::new(parameters);
-        source.by_userfault = true;
+        source.kind = Kind::Userfaults;
+        Ok(source)
+    }
+
+    /// One that samples shared memory by guards.
+    ///
+    /// # Errors
+    /// The kernel has none for shared memory, or they lose what the memory holds: both are tried.
+    pub fn by_guards(parameters: TrapParameters) -> Result<Self, SourceError> {
+        Guards::probe().map_err(|error| match error.errno() {
+            libc::EINVAL => SourceError::None(
+                "this kernel has no guards for shared memory: Linux 6.15 has them".to_owned(),
+            ),
+            libc::ENODATA => {
+                SourceError::None("this kernel's guards lose what shared memory holds".to_owned())
+            }
+            _ => error.into(),
+        })?;
+        let mut source = Self::new(parameters);
+        source.kind = Kind::Guards;
         Ok(source)
     }
 
@@ -202,11 +232,12 @@ impl TrapSource {
                 .map_err(|error| SourceError::Mappings(error.to_string()))?;
             let mut end = inner.start;
             for mapping in mappings {
-                let is_plain = mapping.is_writable
-                    && !mapping.is_executable
-                    && (mapping.is_shared || !self.by_userfault);
+                let is_plain = mapping.is_writable && !mapping.is_executable;
                 if mapping.addresses.start > end || !is_plain {
                     break;
+                }
+                if !mapping.is_shared && self.kind != Kind::Rights {
+                    return Err(SourceError::Private { begin: span.bytes().start });
                 }
                 end = mapping.addresses.end;
             }
@@ -220,7 +251,11 @@ impl TrapSource {
 
 impl CounterSource for TrapSource {
     fn name(&self) -> &'static str {
-        if self.by_userfault { "userfaults" } else { "access rights" }
+        match self.kind {
+            Kind::Rights => "access rights",
+            Kind::Userfaults => "userfaults",
+            Kind::Guards => "guards",
+        }
     }
 
     fn caps(&self) -> Caps {
@@ -231,8 +266,11 @@ impl CounterSource for TrapSource {
         self.stop();
         self.shared = None;
         self.check(areas)?;
-        let means =
-            if self.by_userfault { Means::Userfault(Userfault::new()?) } else { Means::Rights };
+        let means = match self.kind {
+            Kind::Rights => Means::Rights,
+            Kind::Userfaults => Means::Userfault(Userfault::new()?),
+            Kind::Guards => Means::Guards(Guards::probe()?),
+        };
         self.pages = areas.pages();
         self.used = 0;
         self.base.clear();

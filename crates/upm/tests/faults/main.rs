@@ -1,10 +1,11 @@
 //! Sampling by access rights, on the kernel: counts, handlers, threads, forks, limits.
 #![allow(clippy::unwrap_used, reason = "a test that has no value fails")]
 
+mod handlers;
 mod memory;
 mod windows;
 
-use memory::{by_userfault, bytes, eager, machine, source_on, sweep, sweep_windows};
+use memory::{by_guards, by_userfault, bytes, eager, machine, source_on, sweep, sweep_windows};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use windows::{await_window, single};
@@ -30,7 +31,8 @@ fn is_child(name: &str) -> bool {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{:?}\n{text}{errors}", output.status);
+    let has_run = text.contains("1 passed");
+    assert!(output.status.success() && has_run, "{:?}\n{text}{errors}", output.status);
     false
 }
 
@@ -49,10 +51,31 @@ fn userfaults_are_counted_and_change_nothing_and_after_the_end_none_happens() {
 }
 
 #[test]
+fn guards_are_counted_and_change_nothing_and_after_the_end_none_faults() {
+    if let Some((pages, source)) = by_guards(200 * numa::page_bytes()) {
+        counts_and_ends(&pages, source);
+    }
+}
+
+#[test]
 fn pages_that_userfaults_unmapped_are_found_again_after_the_end() {
+    if let Some((pages, source)) = by_userfault(64 * numa::page_bytes()) {
+        is_found_again(&pages, source);
+    }
+}
+
+#[test]
+fn pages_below_guards_are_found_again_after_the_end_and_untouched_ones_stay_untouched() {
+    if let Some((pages, source)) = by_guards(64 * numa::page_bytes()) {
+        is_found_again(&pages, source);
+    }
+}
+
+/// All pages but the last eight are touched.
+fn is_found_again(pages: &Pages, mut source: TrapSource) {
     use upm::{Home, Mover};
-    let Some((pages, mut source)) = by_userfault(64 * numa::page_bytes()) else { return };
-    sweep(pages.first().as_ptr().expose_provenance(), pages.addresses().len());
+    let touched = pages.addresses().len() - 8 * numa::page_bytes();
+    sweep(pages.first().as_ptr().expose_provenance(), touched);
     source.start(Scope::Iteration).unwrap();
     let armed = source.windows();
     while source.windows() == armed {
@@ -64,18 +87,50 @@ fn pages_that_userfaults_unmapped_are_found_again_after_the_end() {
     if homes.iter().any(|home| matches!(home, Home::Unknown(_))) {
         return skip!("this system does not say where pages are: {:?}", homes[0]);
     }
-    assert!(homes.iter().all(|home| matches!(home, Home::On(_))), "{homes:?}");
+    let (found, untouched) = homes.split_at(homes.len() - 8);
+    assert!(found.iter().all(|home| matches!(home, Home::On(_))), "{found:?}");
+    assert!(untouched.iter().all(|home| *home == Home::Untouched), "{untouched:?}");
 }
 
 #[test]
-fn private_memory_is_refused_by_userfaults() {
-    let Some((_, mut source)) = by_userfault(numa::page_bytes()) else { return };
-    let pages = Pages::map(numa::page_bytes()).unwrap();
-    let mut areas = Areas::new(numa::page_bytes());
-    areas.add(pages.addresses().start, pages.addresses().len()).unwrap();
-    // SAFETY: - what is refused is not touched.
-    let refused = unsafe { source.attach(&areas, &machine()) };
-    assert_eq!(refused, Err(SourceError::Rights { begin: pages.addresses().start }));
+fn private_memory_is_refused_by_userfaults_and_guards_and_keeps_what_it_holds() {
+    let sources = [by_userfault(numa::page_bytes()), by_guards(numa::page_bytes())];
+    for (_, mut source) in sources.into_iter().flatten() {
+        let pages = Pages::map(numa::page_bytes()).unwrap();
+        let begin = pages.addresses().start;
+        sweep(pages.first().as_ptr().expose_provenance(), 1);
+        let mut areas = Areas::new(numa::page_bytes());
+        areas.add(begin, pages.addresses().len()).unwrap();
+        // SAFETY: - what is refused is not touched.
+        let refused = unsafe { source.attach(&areas, &machine()) };
+        assert_eq!(refused, Err(SourceError::Private { begin }));
+        assert!(source.start(Scope::Iteration).is_err());
+        // SAFETY: - the test's memory.
+        assert_eq!(unsafe { bytes(&pages).read_volatile() }, 1);
+    }
+}
+
+#[test]
+fn guards_divide_no_mapping_and_count_the_first_touch_of_a_page() {
+    let granule = 16 * numa::page_bytes();
+    let Some((pages, mut source)) = by_guards(64 * granule) else { return };
+    let begin = pages.first().as_ptr().expose_provenance();
+    let addresses = pages.addresses();
+    let mappings = || numa::mappings(addresses.clone()).unwrap().len();
+    let before = mappings();
+    source.start(Scope::Iteration).unwrap();
+    let first = source.windows();
+    while source.windows() == first {
+        std::thread::yield_now();
+    }
+    // Every second granule.
+    for granules in (0..64).step_by(2) {
+        sweep(begin + granules * granule, 1);
+    }
+    assert_eq!(mappings(), before);
+    source.stop();
+    assert_eq!(mappings(), before);
+    assert!(source.faults() > 0);
 }
 
 fn counts_and_ends(pages: &Pages, mut source: TrapSource) {
@@ -135,7 +190,8 @@ fn a_child_that_is_forked_while_all_is_armed_may_use_the_memory() {
     let pages = Pages::map(64 * numa::page_bytes()).unwrap();
     let source = source_on(&pages, eager());
     child_may_use(&pages, source);
-    if let Some((pages, source)) = by_userfault(64 * numa::page_bytes()) {
+    let bytes = 64 * numa::page_bytes();
+    for (pages, source) in [by_userfault(bytes), by_guards(bytes)].into_iter().flatten() {
         child_may_use(&pages, source);
     }
 }
@@ -289,107 +345,6 @@ fn a_fault_without_a_mapping_to_spare_opens_the_whole_area() {
     let faults = source.faults();
     sweep(pages.first().as_ptr().expose_provenance(), pages.addresses().len());
     assert_eq!(source.faults(), faults);
-}
-
-/// The program's own page, which its handler opens.
-static OWN: AtomicUsize = AtomicUsize::new(0);
-/// What its handler was called for.
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// What it found when it was installed late.
-static FOUND: AtomicUsize = AtomicUsize::new(0);
-
-extern "C" fn own_handler(
-    signal: libc::c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
-) {
-    CALLS.fetch_add(1, SeqCst);
-    let page = numa::page_bytes();
-    let own = OWN.load(SeqCst);
-    // SAFETY: - a page fault of the kernel's has an address.
-    let address = unsafe { (*info).si_addr() }.addr();
-    if (own..own + page).contains(&address) {
-        // SAFETY: - the test's page.
-        let _ = unsafe { numa::protect(own..own + page, Access::ReadWrite) };
-        return;
-    }
-    let found = FOUND.load(SeqCst);
-    if found == 0 {
-        // SAFETY: - ends the process: a fault that is no one's.
-        unsafe { libc::_exit(99) };
-    }
-    type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-    // SAFETY: - a handler with SA_SIGINFO, as ours is.
-    let found = unsafe { std::mem::transmute::<usize, Handler>(found) };
-    found(signal, info, context);
-}
-
-fn install_own() -> usize {
-    // SAFETY: - sigaction is plain data.
-    let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
-    new.sa_sigaction = own_handler as *const () as usize;
-    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: - both are valid; the handler does what a handler may.
-    assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, &new, &mut old) }, 0);
-    old.sa_sigaction
-}
-
-/// Records while the program's own page faults, too.
-fn record_with_own_faults() {
-    let page = numa::page_bytes();
-    let own = Pages::map(page).unwrap();
-    OWN.store(own.first().as_ptr().expose_provenance(), SeqCst);
-    let pages = Pages::map(32 * page).unwrap();
-    let mut source = source_on(&pages, eager());
-    source.start(Scope::Iteration).unwrap();
-    for round in 1..=5 {
-        // SAFETY: - the test's page, which its handler opens.
-        unsafe { numa::protect(own.addresses(), Access::None) }.unwrap();
-        let calls = CALLS.load(SeqCst);
-        sweep(OWN.load(SeqCst), page);
-        assert_eq!(CALLS.load(SeqCst), calls + 1, "in round {round}");
-        sweep_windows(&source, &pages, 2);
-        assert_eq!(CALLS.load(SeqCst), calls + 1, "in round {round}");
-    }
-    source.stop();
-    assert!(source.faults() > 0);
-}
-
-#[test]
-fn a_handler_of_the_program_gets_its_own_faults_and_no_others() {
-    const NAME: &str = "a_handler_of_the_program_gets_its_own_faults_and_no_others";
-    if is_child(NAME) {
-        install_own();
-        record_with_own_faults();
-    }
-}
-
-#[test]
-fn a_handler_that_the_program_installs_later_and_chains_makes_no_circle() {
-    const NAME: &str = "a_handler_that_the_program_installs_later_and_chains_makes_no_circle";
-    if std::env::var(CHILD).is_ok_and(|wanted| wanted == NAME) {
-        let pages = Pages::map(32 * numa::page_bytes()).unwrap();
-        let mut source = source_on(&pages, eager());
-        source.start(Scope::Iteration).unwrap();
-        sweep_windows(&source, &pages, 2);
-        source.stop();
-        // Ours is what it finds.
-        FOUND.store(install_own(), SeqCst);
-        for _ in 0..3 {
-            record_with_own_faults();
-        }
-        // A fault of no one: through ours, the program's, ours below it, to the default action.
-        println!("and now it dies");
-        sweep(8, 1);
-        unreachable!("an access to address 8");
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", NAME, "--nocapture", "--test-threads=1"]).env(CHILD, NAME);
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-    assert_eq!(signal, Some(libc::SIGSEGV), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("and now it dies"), "{text}");
 }
 
 #[test]

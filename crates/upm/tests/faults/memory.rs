@@ -2,7 +2,7 @@
 
 use platform::numa::{self, Pages};
 use platform::skip;
-use upm::source::{TrapParameters, TrapSource};
+use upm::source::{SourceError, TrapParameters, TrapSource};
 use upm::{Areas, CounterSource, KernelTopology};
 
 /// Windows without end, one right after the other.
@@ -21,7 +21,20 @@ pub(crate) fn source_on(pages: &Pages, parameters: TrapParameters) -> TrapSource
 
 /// The same by userfaults, with its memory, if the system has them.
 pub(crate) fn by_userfault(bytes: usize) -> Option<(Pages, TrapSource)> {
-    match TrapSource::by_userfault(eager()) {
+    shared(bytes, TrapSource::by_userfault(eager()))
+}
+
+/// The same by guards, if the system has them.
+pub(crate) fn by_guards(bytes: usize) -> Option<(Pages, TrapSource)> {
+    shared(bytes, TrapSource::by_guards(eager()))
+}
+
+/// A source on shared memory, with the memory, or why there is none.
+pub(crate) fn shared(
+    bytes: usize,
+    source: Result<TrapSource, SourceError>,
+) -> Option<(Pages, TrapSource)> {
+    match source {
         Ok(source) => {
             let pages = Pages::map_shared(bytes).unwrap();
             let source = attached(source, &pages);

@@ -1,6 +1,6 @@
 //! When windows begin and end.
 
-use crate::memory::{bytes, eager, source_on, sweep};
+use crate::memory::{bytes, eager, shared, source_on, sweep};
 
 use platform::numa::{self, Pages};
 use upm::CounterSource;
@@ -19,13 +19,21 @@ pub(crate) fn await_window(source: &TrapSource) {
 
 #[test]
 fn a_window_goes_on_after_a_pause_for_what_was_not_opened_before_it() {
+    let bytes = 8 * 16 * numa::page_bytes().max(4096);
+    let pages = Pages::map(bytes).unwrap();
+    let source = source_on(&pages, single(u64::MAX));
+    goes_on_after_a_pause(&pages, source);
+    if let Some((pages, source)) = shared(bytes, TrapSource::by_guards(single(u64::MAX))) {
+        goes_on_after_a_pause(&pages, source);
+    }
+}
+
+fn goes_on_after_a_pause(pages: &Pages, mut source: TrapSource) {
     let granule = 16 * numa::page_bytes().max(4096);
-    let pages = Pages::map(8 * granule).unwrap();
     let addresses = pages.addresses();
     let granules =
         u64::try_from((addresses.end - 1) / granule - addresses.start / granule + 1).unwrap();
     let begin = pages.first().as_ptr().expose_provenance();
-    let mut source = source_on(&pages, single(u64::MAX));
     source.start(Scope::Iteration).unwrap();
     await_window(&source);
     sweep(begin, 1);
