@@ -9,12 +9,16 @@ mod support;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use arena::message::{self, FromManager, MAX_MESSAGE, ToManager};
 use platform::fdpass;
-use support::{Manager, PATIENCE, connection, cpumgr, eventually};
+use support::{Manager, PATIENCE, connection, copy_program, cpumgr, eventually};
+
+/// A user that owns nothing.
+const STRANGER: u32 = 65_534;
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -148,7 +152,7 @@ fn a_disk_that_is_full_for_every_file_of_the_manager_stops_no_program() {
     let mut first = manager.program(1, 1);
     let mut second = manager.program(1, 1);
     let pid = manager.pid().to_string();
-    let limited = std::process::Command::new("prlimit").args(["--pid", &pid, "--fsize=1"]).status();
+    let limited = Command::new("prlimit").args(["--pid", &pid, "--fsize=1"]).status();
     if !limited.is_ok_and(|status| status.success()) {
         return platform::skip!("no prlimit here");
     }
@@ -165,18 +169,31 @@ fn a_disk_that_is_full_for_every_file_of_the_manager_stops_no_program() {
 
 #[test]
 fn a_runtime_directory_that_cannot_be_written_is_told_and_the_program_runs_all_the_same() {
-    if nix::unistd::geteuid().is_root() {
-        return platform::skip!("the superuser writes everywhere");
-    }
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
-    let output = cpumgr()
-        .args(["run", "--socket"])
-        .arg(dir.path().join("x/app.sock"))
-        .args(["--", "true"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let place = dir.path().join("place");
+    std::fs::create_dir(&place).unwrap();
+    let ours = cpumgr();
+    let mut command = Command::new(ours.get_program());
+    // The superuser writes everywhere: another user runs a copy.
+    if nix::unistd::geteuid().is_root() {
+        let copy = dir.path().join("cpumgr");
+        copy_program(ours.get_program(), &copy);
+        for path in [dir.path(), &copy] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::os::unix::fs::chown(&place, Some(STRANGER), Some(STRANGER)).unwrap();
+        command = Command::new(copy);
+        command.uid(STRANGER).gid(STRANGER).current_dir("/");
+    }
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o500)).unwrap();
+    for (name, value) in ours.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(["run", "--socket"]).arg(place.join("x/app.sock")).args(["--", "true"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("runs without a manager"), "{said}");
