@@ -1,7 +1,7 @@
 //! Floods of clients, and machines without room: they cost their sender, and no program.
 //!
 //! `CPUMGR_STORM=1000000` makes as many connections one after the other, of which the manager takes
-//! some 800 a second when the burst of their user is spent: run it by hand.
+//! some 800 to 2,900 a second when the burst of their user is spent: run it by hand.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
