@@ -52,6 +52,13 @@ pub(crate) fn note(reason: impl std::fmt::Display) {
     append(&line);
 }
 
+/// The same where other programs had the processors.
+pub(crate) fn note_busy(reason: impl std::fmt::Display) {
+    let line = format!("skipped (busy): {reason}").replace('\n', "; ");
+    println!("{line}");
+    append(&line);
+}
+
 /// Takes a line down that was said elsewhere: a guest cannot write to the file.
 pub(crate) fn append(line: &str) {
     let Some(path) = file() else { return };

@@ -152,6 +152,10 @@ const LANES: &[Lane] = &[
     slow("smp", 270, |stage| {
         vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)
     }),
+    slow("systemd", 500, |stage| match stage.compiler("systemd") {
+        Some(_) => vm::run(stage.workspace, &Guest::systemd(stage.deadline)).map(Count::passed),
+        None => Ok(Count::default()),
+    }),
 ];
 
 /// Which lanes to run.

@@ -132,6 +132,11 @@ impl Guest {
             deadline,
         })
     }
+
+    /// The package and the service, within a time that others have a part of.
+    pub(crate) fn systemd(deadline: Option<Instant>) -> Guest {
+        Guest::Systemd(systemd::Options::until(deadline))
+    }
 }
 
 /// Runs what was asked for; counts the programs, or the phases, that went well.

@@ -15,6 +15,7 @@ use crate::dist;
 use crate::setup::{
     Compiler, Language, Workspace, find_program, install, is_root, must_succeed, shown,
 };
+use crate::skips;
 
 /// Debian's version whose C library the programs of this machine are linked with.
 const SUITE: &str = "bookworm";
@@ -28,6 +29,8 @@ const MEMORY: &str = "1024M";
 const DISK: u32 = 600;
 /// Seconds that a guest may take altogether.
 const LONGEST: u32 = 1500;
+/// Of these, what it may take until its checks begin, and for the one that began last.
+const LONGEST_BOOT: u64 = 120;
 /// Exit code for "all checks succeeded", and for "some failed" (`qexit.c`).
 const ALL_WELL: i32 = 85;
 const SOME_FAILED: i32 = 87;
@@ -50,6 +53,17 @@ pub(crate) struct Options {
     /// What the machine lacks is a failure, not a reason to skip.
     #[arg(long)]
     pub(super) require: bool,
+    /// Checks that have not begun by then are left out.
+    #[arg(skip)]
+    deadline: Option<Instant>,
+}
+
+impl Options {
+    /// All checks, within a time that others have a part of.
+    pub(super) fn until(deadline: Option<Instant>) -> Self {
+        let check = Vec::new();
+        Self { check, as_built: false, kernel: None, require: false, deadline }
+    }
 }
 
 /// Runs the checks and prints each one; counts those that succeeded.
@@ -86,8 +100,16 @@ pub(super) fn run(
         true => "all".to_owned(),
         false => format!("package-installs {}", options.check.join(" ")),
     };
+    let seconds = match options.deadline.map(super::left) {
+        Some(left) if left < LONGEST_BOOT => {
+            let reason = anyhow::anyhow!("systemd: {left} s are left: too few for the guest");
+            return super::skip(options.require, &reason);
+        }
+        left => left.unwrap_or(LONGEST.into()).min(LONGEST.into()),
+    };
     let texts = [
         ("opt/wanted", wanted),
+        ("opt/seconds", seconds.saturating_sub(LONGEST_BOOT).to_string()),
         ("opt/version_2", version),
         ("etc/hostname", "guest".to_owned()),
         ("etc/fstab", String::new()),
@@ -97,6 +119,13 @@ pub(super) fn run(
     disk(&root, &files, &texts, &image)?;
     let boot = Instant::now();
     let reading = start(needs, &image, &folder.join("systemd.log"))?;
+    for said in &reading.busy {
+        skips::note_busy(format_args!("vm systemd: {said}"));
+    }
+    if !reading.left_out.is_empty() {
+        let names = reading.left_out.join(", ");
+        skips::note(format_args!("vm systemd: no time was left for {names}"));
+    }
     println!(
         "{} checks in {:.0} s",
         reading.well + reading.failed.len(),
@@ -225,6 +254,10 @@ fn start(needs: &Needs, image: &Path, log: &Path) -> anyhow::Result<Reading> {
 struct Reading {
     well: usize,
     failed: Vec<String>,
+    /// Those that could not tell, and why.
+    busy: Vec<String>,
+    /// Those for which no time was left.
+    left_out: Vec<String>,
     /// Checks, and how many failed, by the guest's own count.
     result: Option<(usize, usize)>,
     /// What follows belongs to a check that failed.
@@ -251,6 +284,16 @@ impl Reading {
                 self.is_open = true;
                 Some(format!("{name:<24} FAILED"))
             }
+            ["check", "busy", name, ref rest @ ..] => {
+                self.is_open = false;
+                self.busy.push(format!("{name}: {}", rest.join(" ")));
+                None
+            }
+            ["check", "late", name] => {
+                self.is_open = false;
+                self.left_out.push(name.to_owned());
+                None
+            }
             ["RESULT", checks, failed] => {
                 let number = |text: &str, name: &str| text.strip_prefix(name)?.parse().ok();
                 self.result = number(checks, "checks=").zip(number(failed, "failed="));
@@ -276,6 +319,9 @@ mod tests {
             "@check FAILED hangs",
             "    not within its time",
             "@check ok last",
+            "@check busy restarts shrunken for 300 ms",
+            "@check late one",
+            "@check late another",
             "@RESULT checks=3 failed=1",
         ];
         let shown: Vec<String> = lines.iter().filter_map(|line| reading.line(line)).collect();
@@ -283,6 +329,8 @@ mod tests {
         assert!(shown[1].ends_with("well  4; 2 and 2") && shown[3].ends_with("its time"));
         assert_eq!((reading.well, reading.result), (2, Some((3, 1))));
         assert_eq!(reading.failed, ["hangs"]);
+        assert_eq!(reading.busy, ["restarts: shrunken for 300 ms"]);
+        assert_eq!(reading.left_out, ["one", "another"]);
         reading.line("@RESULT checks=3 fai");
         assert_eq!(reading.result, None);
     }

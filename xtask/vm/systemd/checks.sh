@@ -1,13 +1,13 @@
 #!/bin/bash
 # Checks of the package and the service in a guest with systemd, each by name. Lines that start with
 # @ are for xtask. Alice and Bob are users without any privilege; the guest has four processors.
-# A check is a function: 0 is well; what it says is shown when it fails. Those of `plants` are seen
-# failing first, each with a fault of its own.
+# A check is a function: 0 is well; what it says is shown when it fails. 77: the machine is too busy
+# to tell. Those of `plants` are seen failing first, each with a fault of its own.
 set -u
 export LC_ALL=C SYSTEMD_COLORS=0 SYSTEMD_PAGER=cat PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export DEBIAN_FRONTEND=noninteractive
 checks=0 failed=0
-wanted=$(cat /opt/wanted)
+wanted=$(cat /opt/wanted) seconds=$(cat /opt/seconds)
 
 say() { printf '%s\n' "$*"; }
 as() { local user=$1; shift; runuser -u "$user" -- "$@"; }
@@ -26,8 +26,17 @@ within() {
 check() {
     local name=$1; shift
     case " $wanted " in *" all "* | *" $name "*) ;; *) return ;; esac
+    # After the first one, without which there is nothing to check.
+    if [ "$checks" -gt 0 ] && [ "$SECONDS" -ge "$seconds" ]; then
+        echo "@check late $name"
+        return
+    fi
     local text code
     text=$("$@" 2>&1); code=$?
+    if [ "$code" = 77 ]; then
+        echo "@check busy $name $(tail -n 1 <<< "$text")"
+        return
+    fi
     checks=$((checks + 1))
     if [ "$code" = 0 ]; then
         echo "@check ok $name $(tail -n 1 <<< "$text")"
@@ -270,7 +279,12 @@ two_teams() {
     team alice a1 3000
     team bob b1 3000
     within 30 has a1 2 && within 30 has b1 2 || { status; return 1; }
-    within 10 knows a1 && within 10 knows b1
+    within 10 knows a1 && within 10 knows b1 || return 1
+    # How long teams are smaller without any restart: on a busy machine the guest's processors wait
+    # for real ones, and threads do not leave in time.
+    local from; from=$(monotonic)
+    sleep 4
+    before=$(printf '%d\n' "$(shrunken a1 "$from" 2)" "$(shrunken b1 "$from" 2)" | sort -n | tail -n 1)
 }
 adopted() { [ "$(manager)" != "$1" ] && [ "$(manager)" != 0 ] && knows a1 && knows b1; }
 after_restart() {
@@ -282,6 +296,10 @@ after_restart() {
     kill -0 "$(pid a1)" && kill -0 "$(pid b1)" || { say "a program is lost"; return 1; }
     local a b; a=$(shrunken a1 "$from" 2); b=$(shrunken b1 "$from" 2)
     end_all
+    if [ "$before" -ge 50 ] && { [ "$a" -ge 100 ] || [ "$b" -ge 100 ]; }; then
+        say "none lost; shrunken for $a and $b ms, and for $before ms without a restart"
+        return 77
+    fi
     [ "$a" -lt 100 ] && [ "$b" -lt 100 ] || {
         say "shrunken for $a and $b ms, both known again after $back ms"
         for team in a1 b1; do
@@ -291,7 +309,7 @@ after_restart() {
         journalctl -q --no-pager -u cpumgr -n 12 -o short-monotonic
         return 1
     }
-    say "shrunken for $a and $b ms, both known again after $back ms, none lost"
+    say "shrunken for $a and $b ms ($before before), both known again after $back ms, none lost"
 }
 killed() {
     two_teams || return 1
@@ -317,10 +335,11 @@ activates() {
     systemctl stop cpumgr.service || return 1
     [ "$(manager)" = 0 ] || return 1
     [ -S /run/cpumgr/app.sock ] || { say "the socket has gone with the service"; return 1; }
-    # The first program wakes the manager.
-    as alice cpumgr run -- /opt/team 1 /tmp/act.log || return 1
-    systemctl -q is-active cpumgr.service || return 1
-    grep -q ' 4$' /tmp/act.log
+    # The first program wakes the manager, and is taken in however long that takes.
+    team alice act 3000
+    within 30 systemctl -q is-active cpumgr.service || return 1
+    within 20 knows act && within 20 has act 4 || { status; return 1; }
+    end_all
 }
 journal() {
     team alice a1 3000
@@ -395,8 +414,10 @@ upgrades() {
     dpkg --force-confold -i /opt/cpumgr_2.deb || return 1
     [ "$(dpkg-query -f '${Version}' -W cpumgr)" = "$(cat /opt/version_2)" ] || return 1
     [ "$(cat /etc/cpumgr/cpumgr.toml)" = 'quantum = "40ms"' ] || { say "the conffile is another one"; return 1; }
-    after_restart "$old" "$from" || return 1
-    [ "$(cpumgr set quantum)" = 40ms ]
+    local code=0
+    after_restart "$old" "$from" || code=$?
+    [ "$(cpumgr set quantum)" = 40ms ] || { say "another quantum"; return 1; }
+    return "$code"
 }
 removes() {
     team alice a1 3000
