@@ -10,17 +10,17 @@
 //!    phase and [`Library::undo`] after the last.
 //!
 //! # What counts
-//! Samples by access rights, between [`Library::enter`] and [`Library::leave`] alone: there the
-//! program computes, and elsewhere it may hand its arrays to system calls. A program that describes
-//! its loops ([`Library::ledger`]) is counted by what it says, exactly, from its first description
-//! on.
+//! The first source that can be used, or the one that the settings name ([`AutoSource`]). Samples
+//! by faults are taken between [`Library::enter`] and [`Library::leave`] alone: there the program
+//! computes, and elsewhere it may hand its arrays to system calls. A program that describes its
+//! loops ([`Library::ledger`]) is counted by what it says, exactly, from its first description on.
 
 use std::sync::Arc;
 
 use crate::area::AreaError;
 use crate::machine::{Engine, Machine};
 use crate::migrator::Parameters;
-use crate::source::{Ledger, LoopSchedule, Scope, TrapParameters, TrapSource};
+use crate::source::{AutoSource, Ledger, Scope, SourceKind, TrapParameters};
 use crate::statistics::Off;
 use crate::topology::TopologyError;
 use crate::{Settings, Statistics};
@@ -29,6 +29,7 @@ use crate::{Settings, Statistics};
 pub struct Library {
     upm: Engine,
     ledger: Arc<Ledger>,
+    only: Option<SourceKind>,
     is_described: bool,
     /// What is counted for.
     scope: Scope,
@@ -48,11 +49,13 @@ impl Library {
         let machine = Machine::new(settings)?;
         let parameters =
             Parameters { critical_pages: settings.critical_pages, ..Parameters::default() };
-        let source = Box::new(TrapSource::new(TrapParameters::default()));
+        let only = settings.source;
+        let source = Box::new(AutoSource::new(only, TrapParameters::default()));
         let topology = machine.topology().clone();
         Ok(Self {
             upm: Engine::with(topology, machine.mover(), source, parameters),
             ledger,
+            only,
             is_described: false,
             scope: Scope::Iteration,
             is_counting: false,
@@ -144,13 +147,15 @@ impl Library {
         }
     }
 
-    /// What the program says of its loops goes here; from now on that alone counts.
+    /// What the program says of its loops goes here; from now on that counts, unless the settings
+    /// name another source, or nothing is said while an iteration is recorded.
     pub fn ledger(&mut self) -> Arc<Ledger> {
         if !self.is_described {
             self.is_described = true;
             let was_counting = self.is_counting;
             self.stop();
-            self.upm.set_source(Box::new(LoopSchedule::with_ledger(self.ledger.clone())));
+            let source = AutoSource::new(self.only, TrapParameters::default());
+            self.upm.set_source(Box::new(source.with_ledger(self.ledger.clone())));
             if was_counting {
                 self.count(self.scope);
             }

@@ -41,7 +41,7 @@ use crate::maps::{self, Found, Kind, Own};
 use crate::migrator::Parameters;
 use crate::placement::Placement;
 use crate::settings::Settings;
-use crate::source::{Scope, TrapParameters, TrapSource};
+use crate::source::{AutoSource, Scope, TrapParameters};
 use crate::statistics::{Off, Statistics};
 use crate::topology::Topology;
 
@@ -237,7 +237,7 @@ impl Pilot {
         let length = interval;
         let sampling =
             TrapParameters { interval, length, windows, verifies: true, ..Default::default() };
-        let source = TrapSource::new(sampling);
+        let source = AutoSource::new(self.settings.source, sampling);
         let topology = self.machine.topology().clone();
         let parameters =
             Parameters { critical_pages: self.settings.critical_pages, ..Parameters::default() };

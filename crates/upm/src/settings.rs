@@ -1,6 +1,7 @@
 //! What the environment says of page migration, for programs that say nothing themselves.
 
 use crate::placement::Placement;
+use crate::source::SourceKind;
 use crate::topology::{MOST_NODES, Node};
 
 /// The variables.
@@ -14,6 +15,8 @@ pub struct Settings {
     pub placement: Option<Placement>,
     /// `UPM_CRITICAL_PAGES`: how many pages move before a phase.
     pub critical_pages: usize,
+    /// `UPM_SOURCE`: this source alone counts references; else the first that can be used.
+    pub source: Option<SourceKind>,
     /// `UPM_NODES`: so many nodes are pretended, and no page really moves.
     pub pretended: Option<usize>,
 }
@@ -21,13 +24,20 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let critical_pages = crate::Parameters::default().critical_pages;
-        Self { is_on: false, reports: false, placement: None, critical_pages, pretended: None }
+        Self {
+            is_on: false,
+            reports: false,
+            placement: None,
+            critical_pages,
+            source: None,
+            pretended: None,
+        }
     }
 }
 
 /// The variables that [`Settings::from_environment`] reads, for lists of them.
-pub const VARIABLES: [&str; 5] =
-    ["UPM", "UPM_REPORT", "UPM_PLACEMENT", "UPM_CRITICAL_PAGES", "UPM_NODES"];
+pub const VARIABLES: [&str; 6] =
+    ["UPM", "UPM_REPORT", "UPM_PLACEMENT", "UPM_CRITICAL_PAGES", "UPM_SOURCE", "UPM_NODES"];
 
 const SWITCH: &str = "on or off";
 const PLACEMENTS: &str = "first-touch, round-robin, random, random:SEED, worst-case or \
@@ -59,6 +69,11 @@ impl Settings {
             own.critical_pages = pages;
             Some(())
         });
+        let kinds = SourceKind::ORDER.map(SourceKind::word).join(", ");
+        read("UPM_SOURCE", &format!("auto, {kinds}"), &mut |text| {
+            own.source = if text == "auto" { None } else { Some(SourceKind::of(text)?) };
+            Some(())
+        });
         read("UPM_NODES", "a number from 2 to 64", &mut |text| {
             let nodes = text.parse().ok().filter(|nodes| (2..=MOST_NODES).contains(nodes))?;
             own.pretended = Some(nodes);
@@ -68,7 +83,7 @@ impl Settings {
     }
 
     /// Each variable with the value that leads to these settings; empty: not set.
-    pub fn shown(&self) -> [(&'static str, String); 5] {
+    pub fn shown(&self) -> [(&'static str, String); 6] {
         let switch = |is_on: bool| if is_on { "on" } else { "off" }.to_owned();
         let placement = match self.placement {
             None => String::new(),
@@ -82,6 +97,7 @@ impl Settings {
             ("UPM_REPORT", switch(self.reports)),
             ("UPM_PLACEMENT", placement),
             ("UPM_CRITICAL_PAGES", self.critical_pages.to_string()),
+            ("UPM_SOURCE", self.source.map_or("auto", SourceKind::word).to_owned()),
             ("UPM_NODES", self.pretended.map_or_else(String::new, |nodes| nodes.to_string())),
         ]
     }
@@ -131,8 +147,10 @@ mod tests {
         ];
         for placement in placements {
             let pretended = Some(4);
+            let source = SourceKind::of("rights");
+            let (is_on, reports, critical_pages) = (true, true, 5);
             let settings =
-                Settings { is_on: true, reports: true, placement, critical_pages: 5, pretended };
+                Settings { is_on, reports, placement, critical_pages, source, pretended };
             let shown = settings.shown();
             assert_eq!(shown.each_ref().map(|(name, _)| *name), VARIABLES);
             let set: Vec<(&str, &str)> = shown
@@ -156,6 +174,7 @@ mod tests {
             ("UPM_PLACEMENT", "first-touch:1"),
             ("UPM_PLACEMENT", "random:x"),
             ("UPM_CRITICAL_PAGES", "0"),
+            ("UPM_SOURCE", "pebs"),
             ("UPM_NODES", "1"),
             ("UPM_NODES", "65"),
         ] {

@@ -10,6 +10,9 @@
 //! # Not here
 //! Hardware that samples addresses: `perf_event_open` with addresses is not used yet.
 
+#[cfg(not(loom))]
+mod auto;
+mod kind;
 mod schedule;
 mod scripted;
 #[cfg(not(loom))]
@@ -19,6 +22,9 @@ mod trap;
 #[cfg(not(loom))]
 mod windows;
 
+#[cfg(not(loom))]
+pub use auto::AutoSource;
+pub use kind::SourceKind;
 pub use schedule::{Ledger, LoopSchedule, Pattern};
 pub use scripted::{NoSource, ScriptedSource};
 #[cfg(not(loom))]
@@ -30,6 +36,7 @@ use platform::SysError;
 
 use crate::area::Areas;
 use crate::counters::Counters;
+use crate::statistics::Declined;
 use crate::topology::Topology;
 
 /// What a source can do.
@@ -118,6 +125,16 @@ pub trait CounterSource {
     /// Whether it found that the areas' memory is another one than when it was attached.
     fn is_lost(&self) -> bool {
         false
+    }
+
+    /// Why it counted nothing in the recorded iterations, and would not in others.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// The sources that were tried before this one.
+    fn declined(&self) -> &[Declined] {
+        &[]
     }
 
     /// All references since `attach`, into `out`.

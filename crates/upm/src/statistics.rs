@@ -85,6 +85,21 @@ impl fmt::Display for Decision {
     }
 }
 
+/// A source of references that was tried, and not taken or not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declined {
+    /// Its name.
+    pub source: &'static str,
+    /// Why, in plain words.
+    pub why: String,
+}
+
+impl fmt::Display for Declined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.source, self.why)
+    }
+}
+
 /// One call of the iterative engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
@@ -127,6 +142,8 @@ impl Call {
 pub struct Statistics {
     /// What counted the references.
     pub source: Option<&'static str>,
+    /// The sources that were tried before it, and why they were not taken.
+    pub declined: Vec<Declined>,
     /// Pages of all hot areas.
     pub pages: usize,
     /// The calls of the iterative engine while it was on.
@@ -186,6 +203,9 @@ impl fmt::Display for Statistics {
             write!(f, ", counted by {source}")?;
         }
         writeln!(f)?;
+        for declined in &self.declined {
+            writeln!(f, "  not counted by {declined}")?;
+        }
         for (number, call) in self.calls.iter().enumerate() {
             let micros = call.nanoseconds / 1000;
             writeln!(

@@ -121,6 +121,18 @@ impl TableTopology {
         Self::build(numbers, distances.to_vec(), |_| true)
     }
 
+    /// A copy of any topology.
+    pub fn of(topology: &dyn Topology) -> Self {
+        let all = || (0..topology.nodes()).map(Node::at);
+        let numbers = all().map(|node| topology.number(node)).collect();
+        let with = all().filter(|node| topology.has_memory(*node));
+        let memory = with.fold(0, |set, node| set | 1 << node.0);
+        let pairs = all().flat_map(|from| all().map(move |to| (from, to)));
+        let distances: Option<_> = pairs.map(|(from, to)| topology.distance(from, to)).collect();
+        let processors = topology.processors().to_vec();
+        Self { numbers, memory, distances: distances.unwrap_or_default(), processors }
+    }
+
     /// The same without memory at `node`.
     ///
     /// # Errors
@@ -255,6 +267,10 @@ mod tests {
         let without = square.without_memory(Node(0)).unwrap();
         assert_eq!(without.by_distance(Node(0)), [1, 3, 2].map(Node));
         assert_eq!(without.homes(), 3);
+        let placed = without.with_processors(vec![Node(2)]);
+        assert_eq!(TableTopology::of(&placed), placed);
+        let unknown = TableTopology::new(3, &[]).unwrap();
+        assert_eq!(TableTopology::of(&unknown), unknown);
     }
 
     #[test]

@@ -26,9 +26,9 @@ use crate::criterion::Criterion;
 use crate::migrator::{Migrator, Parameters};
 use crate::mover::{KernelMover, Mover};
 use crate::phases::{GainTest, Phases};
-use crate::source::{CounterSource, Ledger, LoopSchedule, Scope};
 #[cfg(not(loom))]
-use crate::source::{TrapParameters, TrapSource};
+use crate::source::{AutoSource, TrapParameters};
+use crate::source::{CounterSource, Ledger, LoopSchedule, Scope};
 use crate::statistics::{Off, Statistics};
 #[cfg(not(loom))]
 use crate::topology::TopologyError;
@@ -47,6 +47,8 @@ pub struct Upm<'m, T = KernelTopology, M = KernelMover<KernelTopology>> {
     used: Counters,
     is_attached: bool,
     is_recording: bool,
+    /// The criterion is the source's; else the program's.
+    follows_source: bool,
     /// Arrays that stay mapped.
     arrays: Vec<Arc<Pages>>,
     _areas: PhantomData<&'m ()>,
@@ -54,14 +56,15 @@ pub struct Upm<'m, T = KernelTopology, M = KernelMover<KernelTopology>> {
 
 #[cfg(not(loom))]
 impl Upm<'_> {
-    /// On this machine, with the source that needs nothing of the program.
+    /// On this machine, with the first source that can be used ([`AutoSource`]); those before it
+    /// are in the statistics, with the reason why they could not.
     ///
     /// # Errors
     /// The machine's nodes cannot be read.
     pub fn new() -> Result<Self, TopologyError> {
         let topology = KernelTopology::read()?;
         let mover = KernelMover::new(topology.clone());
-        let source = Box::new(TrapSource::new(TrapParameters::default()));
+        let source = Box::new(AutoSource::new(None, TrapParameters::default()));
         Ok(Self::with(topology, mover, source, Parameters::default()))
     }
 }
@@ -77,7 +80,8 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     ) -> Self {
         let page = numa::page_bytes();
         let mut migrator = Migrator::new(topology, mover, parameters, page);
-        if parameters == Parameters::default() && source.caps().is_exact {
+        let follows_source = parameters.criterion == Parameters::default().criterion;
+        if follows_source && source.caps().is_exact {
             migrator.set_criterion(Criterion::EXACT);
         }
         migrator.statistics.source = Some(source.name());
@@ -89,6 +93,7 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
             used: Counters::default(),
             is_attached: false,
             is_recording: false,
+            follows_source,
             arrays: Vec::new(),
             _areas: PhantomData,
         }
@@ -200,7 +205,9 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
         if !is_wanted || self.is_recording {
             return;
         }
-        if let Err(error) = self.attach().and_then(|()| self.source.start(scope)) {
+        let begun = self.attach().and_then(|()| self.source.start(scope));
+        self.note_source();
+        if let Err(error) = begun {
             self.migrator.turn_off(Off::NoSource(format!("{}: {error}", self.source.name())));
             return;
         }
@@ -216,6 +223,16 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
             self.used.clear(0, 0);
         }
         Ok(())
+    }
+
+    /// Which source counts is known when it begins, and may change then.
+    fn note_source(&mut self) {
+        let statistics = &mut self.migrator.statistics;
+        statistics.source = Some(self.source.name());
+        statistics.declined = self.source.declined().to_vec();
+        if self.follows_source {
+            self.migrator.set_criterion(criterion_for(&*self.source));
+        }
     }
 
     /// A good moment for the source to look: between chunks of a loop.
@@ -258,11 +275,10 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     /// are the first.
     pub fn set_source(&mut self, source: Box<dyn CounterSource + Send + 'm>) {
         self.stop();
-        let criterion = if source.caps().is_exact { Criterion::EXACT } else { Criterion::SAMPLED };
-        self.migrator.set_criterion(criterion);
-        self.migrator.statistics.source = Some(source.name());
         self.source = source;
+        self.follows_source = true;
         self.is_attached = false;
+        self.note_source();
     }
 
     /// Nothing faults until [`Upm::resume`]; the recorded iteration goes on. For the parts of it in
@@ -298,6 +314,10 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     /// do the counters of a page that has too few to decide.
     pub fn migrate_memory(&mut self) -> usize {
         self.stop();
+        if let Some(why) = self.source.failure() {
+            self.migrator.turn_off(Off::NoSource(format!("{}: {why}", self.source.name())));
+            return 0;
+        }
         if self.source.is_enough() { self.migrate_now() } else { 0 }
     }
 
@@ -390,6 +410,11 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     pub fn migrator(&mut self) -> &mut Migrator<T, M> {
         &mut self.migrator
     }
+}
+
+/// Exact numbers need no floor.
+fn criterion_for(source: &dyn CounterSource) -> Criterion {
+    if source.caps().is_exact { Criterion::EXACT } else { Criterion::SAMPLED }
 }
 
 /// Ends counting when it is dropped.

@@ -83,6 +83,7 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
         ("ASAT_REPORT", "2"),
         ("UPM_PLACEMENT", "anywhere"),
         ("UPM_CRITICAL_PAGES", "0"),
+        ("UPM_SOURCE", "pebs"),
         ("UPM_NODES", "1"),
     ] {
         let (out, err) = subject.says(&[(name, value)]);

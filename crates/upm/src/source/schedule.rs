@@ -216,6 +216,8 @@ impl Book {
 pub struct LoopSchedule {
     ledger: Arc<Ledger>,
     book: Option<Arc<Book>>,
+    /// An iteration was recorded, in which no loop named a page.
+    is_silent: bool,
 }
 
 impl LoopSchedule {
@@ -226,7 +228,7 @@ impl LoopSchedule {
 
     /// One that reads this ledger.
     pub fn with_ledger(ledger: Arc<Ledger>) -> Self {
-        Self { ledger, book: None }
+        Self { ledger, book: None, is_silent: false }
     }
 
     /// The ledger, for the workers.
@@ -259,6 +261,7 @@ impl CounterSource for LoopSchedule {
         let hull = begin..all().map(|outer| outer.end).max().unwrap_or(begin);
         let areas = areas.clone();
         self.book = Some(Arc::new(Book { areas, numbers, processors, counts, hull }));
+        self.is_silent = false;
         self.publish();
         Ok(())
     }
@@ -279,9 +282,19 @@ impl CounterSource for LoopSchedule {
         }
     }
 
+    fn failure(&self) -> Option<String> {
+        let why = "no loop said that it touches a page of the areas while it was recorded";
+        self.is_silent.then(|| why.to_owned())
+    }
+
     fn stop(&mut self) {
         // ORDERING: Relaxed - as in `start`.
-        self.ledger.is_open.store(false, Relaxed);
+        if self.ledger.is_open.swap(false, Relaxed)
+            && let Some(book) = &self.book
+        {
+            // ORDERING: Relaxed - see `Book::count`.
+            self.is_silent = book.counts.iter().all(|count| count.load(Relaxed) == 0);
+        }
     }
 }
 

@@ -338,6 +338,11 @@ impl CounterSource for TrapSource {
         self.shared.as_ref().is_some_and(|shared| shared.lock().is_lost)
     }
 
+    fn failure(&self) -> Option<String> {
+        let error = self.shared.as_ref()?.lock().error?;
+        Some(format!("accesses cannot be made to fault: {error}"))
+    }
+
     fn snapshot(&mut self, out: &mut Counters) {
         let Some(shared) = &self.shared else { return out.clear(0, 0) };
         let table = shared.placed.table();

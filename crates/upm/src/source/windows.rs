@@ -11,6 +11,7 @@ use std::sync::atomic::{
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use platform::SysError;
 use platform::affinity::{Tid, affinity, set_affinity};
 use platform::lock::Mutex;
 
@@ -76,8 +77,10 @@ pub(super) struct Sampling {
     pub(super) fine: usize,
     /// Granules and pages that had references before the last window.
     pub(super) seen: usize,
-    /// Arming failed: it is not tried again.
+    /// Arming failed, or an area is lost: it is not tried again.
     pub(super) is_broken: bool,
+    /// Why arming failed.
+    pub(super) error: Option<SysError>,
     /// An area is not what it was.
     pub(super) is_lost: bool,
     /// Some accesses may fault.
@@ -109,6 +112,7 @@ impl Shared {
             fine: 0,
             seen: 0,
             is_broken: false,
+            error: None,
             is_lost: false,
             is_armed: false,
             begins: u64::MAX,
@@ -163,9 +167,10 @@ impl Shared {
             return;
         }
         sampling.is_armed = true;
-        if table.arm().is_err() {
+        if let Err(error) = table.arm() {
             table.disarm();
             (sampling.is_broken, sampling.is_armed) = (true, false);
+            sampling.error = Some(error);
         }
         // ORDERING: Relaxed - a number.
         self.windows.store(windows + 1, Relaxed);
@@ -234,12 +239,14 @@ impl Shared {
         // ORDERING: Relaxed - written under the lock.
         if let Some((left, pieces)) = rest.filter(|_| table.is_running.load(Relaxed)) {
             let is_lost = parameters.verifies && !table.is_intact();
-            if !is_lost && table.arm_again(&pieces).is_ok() {
+            let armed = if is_lost { None } else { Some(table.arm_again(&pieces)) };
+            if armed == Some(Ok(())) {
                 (sampling.is_armed, sampling.closes) = (true, now.saturating_add(left));
             } else {
                 table.disarm();
                 sampling.is_broken = true;
                 sampling.is_lost |= is_lost;
+                sampling.error = armed.and_then(Result::err);
             }
         }
         // ORDERING: Relaxed - see `look`.

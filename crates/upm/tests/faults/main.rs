@@ -3,6 +3,7 @@
 
 mod handlers;
 mod memory;
+mod sources;
 mod windows;
 
 use memory::{by_guards, by_userfault, bytes, eager, machine, source_on, sweep, sweep_windows};
@@ -275,6 +276,25 @@ fn an_area_that_became_another_one_is_noticed_before_it_is_armed() {
 }
 
 #[test]
+fn locked_memory_takes_no_guards_which_is_said_and_nothing_faults() {
+    let Some((pages, mut source)) = by_guards(4 * numa::page_bytes()) else { return };
+    let begin = pages.first().as_ptr();
+    // SAFETY: - the test's memory, which stays as it is.
+    if unsafe { libc::mlock(begin, pages.addresses().len()) } != 0 {
+        return skip!("no memory may be locked: {}", std::io::Error::last_os_error());
+    }
+    source.start(Scope::Iteration).unwrap();
+    while source.failure().is_none() {
+        std::thread::yield_now();
+    }
+    sweep(begin.expose_provenance(), pages.addresses().len());
+    source.stop();
+    let why = source.failure().unwrap();
+    assert!(why.contains("cannot be made to fault: madvise"), "{why}");
+    assert_eq!(source.faults(), 0);
+}
+
+#[test]
 fn memory_that_is_not_plain_is_refused() {
     let pages = Pages::map(3 * numa::page_bytes()).unwrap();
     let addresses = pages.addresses();
@@ -399,7 +419,7 @@ fn on_a_machine_with_one_node_it_does_nothing_and_says_so() {
     assert_eq!(array[9_999], 3.0);
     assert_eq!(upm.statistics().off, Some(Off::OneNode));
     let report = upm.statistics().to_string();
-    for part in ["20 hot pages", "counted by access rights", "off: one node"] {
+    for part in ["20 hot pages", "0 migrations", "off: one node"] {
         assert!(report.contains(part), "{report}");
     }
 }
