@@ -36,6 +36,11 @@ pub struct Allocation {
     /// masters that share. 0 without `shared`.
     #[serde(default)]
     pub part: u32,
+    /// Where programs take turns: ends of quanta until this one's turn comes, as far as the policy
+    /// can tell now; 0: it has its turn, or there are none. A program outside its turn can wait at
+    /// a fork rather than spend the turn in a region that it began alone.
+    #[serde(default)]
+    pub turn: u32,
 }
 
 /// The part of a processor that stands for all of it, see [`Allocation::part`].
@@ -45,7 +50,7 @@ impl Allocation {
     /// Processors of the application's own.
     #[must_use]
     pub fn own(app: AppId, processors: u32) -> Self {
-        Self { app, processors, shared: false, part: 0 }
+        Self { app, processors, shared: false, part: 0, turn: 0 }
     }
 
     /// A master alone, on a processor that it shares evenly.
@@ -57,12 +62,12 @@ impl Allocation {
     /// A master alone, on a processor that it shares by this part of one (at least 1).
     #[must_use]
     pub fn shared_part(app: AppId, part: u32) -> Self {
-        Self { app, processors: 1, shared: true, part: part.max(1) }
+        Self { app, processors: 1, shared: true, part: part.max(1), turn: 0 }
     }
 
     /// Makes the shared processor its own.
     pub fn own_alone(&mut self) {
-        (self.shared, self.part) = (false, 0);
+        (self.shared, self.part, self.turn) = (false, 0, 0);
     }
 
     /// Whether `view`, the application that has this allocation, could use more.

@@ -159,6 +159,11 @@ impl Policy for Gang {
         let running: Vec<usize> = rows.next().into_iter().flatten().collect();
         let parts: Vec<_> =
             running.iter().map(|&i| (i, snapshot.apps[i].wants().min(processors))).collect();
-        turn::decision(snapshot, &parts, rows.flatten().chain(running.iter().copied()))
+        let waiting = rows.clone().flatten().chain(running.iter().copied());
+        let mut decision = turn::decision(snapshot, &parts, waiting);
+        for (row, quanta) in rows.zip(1..) {
+            turn::announce(&mut decision, row.map(|i| (i, quanta)));
+        }
+        decision
     }
 }

@@ -67,6 +67,8 @@ impl Policy for RoundRobin {
             turn::capacity(snapshot, self.parameters.masters)
         };
         let part = order.first().map(|&i| (i, snapshot.apps[i].wants().min(processors)));
-        turn::decision(snapshot, part.as_slice(), [])
+        let mut decision = turn::decision(snapshot, part.as_slice(), []);
+        turn::announce(&mut decision, order.iter().copied().zip(0..));
+        decision
     }
 }

@@ -36,6 +36,15 @@ parameters! {
     }
 }
 
+/// By what the window moves on at the end of a quantum.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// All that run: to the neighbouring gang.
+    Gang,
+    /// The first of them.
+    One,
+}
+
 /// The window of both policies.
 #[derive(Debug, Clone, Default)]
 struct Window {
@@ -45,14 +54,18 @@ struct Window {
 }
 
 impl Window {
-    /// The decision after the window moved on by `passed` applications.
     fn decide(
         &mut self,
         snapshot: &Snapshot<'_>,
         parameters: &WindowParameters,
-        passed: usize,
+        step: Step,
     ) -> Decision {
-        self.ring.pass(passed);
+        if snapshot.cause == Cause::Quantum {
+            self.ring.pass(match step {
+                Step::Gang => self.running,
+                Step::One => self.running.min(1),
+            });
+        }
         let order = self.ring.renew(snapshot);
         let limit = ring::limit(snapshot.processors, parameters.load);
         let mut processors = snapshot.processors;
@@ -64,12 +77,45 @@ impl Window {
         let (inside, outside) = order.split_at(self.running);
         let parts = turn::divide(snapshot, inside.to_vec(), processors);
         let work_list = outside.iter().copied().chain(parts.iter().map(|(i, _)| *i));
-        turn::decision(snapshot, &parts, work_list)
+        let mut decision = turn::decision(snapshot, &parts, work_list);
+        match step {
+            Step::One => turn::announce(
+                &mut decision,
+                reached(snapshot, &order, self.running, (limit, processors)),
+            ),
+            Step::Gang => {
+                turn::announce_gangs(&mut decision, snapshot, outside, (limit, processors));
+            }
+        }
+        decision
     }
 }
 
+/// After how many quanta a window that moves on by one application reaches each of those of `order`
+/// that it does not hold now.
+fn reached<'a>(
+    snapshot: &Snapshot<'_>,
+    order: &'a [usize],
+    running: usize,
+    (limit, most): (u64, u32),
+) -> impl Iterator<Item = (usize, u32)> + use<'a> {
+    let wants = |place: usize| u64::from(snapshot.apps[order[place]].wants());
+    let (mut first, mut sum) = (0, (0..running).map(wants).sum::<u64>());
+    let mut quanta = Vec::with_capacity(order.len().saturating_sub(running));
+    for place in running..order.len() {
+        sum += wants(place);
+        // The window has moved on once at least.
+        while first < place && (first == 0 || sum > limit || place - first >= most as usize) {
+            sum -= wants(first);
+            first += 1;
+        }
+        quanta.push(u32::try_from(first).unwrap_or(u32::MAX));
+    }
+    order[running.min(order.len())..].iter().copied().zip(quanta)
+}
+
 macro_rules! window_policy {
-    ($(#[$doc:meta])* $name:ident, $key:literal, $description:literal, $passed:expr) => {
+    ($(#[$doc:meta])* $name:ident, $key:literal, $description:literal, $step:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Default)]
         pub struct $name {
@@ -107,9 +153,7 @@ macro_rules! window_policy {
             }
 
             fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
-                let passed: fn(usize) -> usize = $passed;
-                let passed = if snapshot.cause == Cause::Quantum { passed(self.window.running) } else { 0 };
-                self.window.decide(snapshot, &self.parameters, passed)
+                self.window.decide(snapshot, &self.parameters, $step)
             }
         }
     };
@@ -117,9 +161,9 @@ macro_rules! window_policy {
 
 window_policy!(
     /// The sliding window: a gang per quantum. O(n log n).
-    SwDss, "sw-dss", "gangs of neighbours, one per quantum, dss inside", |running| running
+    SwDss, "sw-dss", "gangs of neighbours, one per quantum, dss inside", Step::Gang
 );
 window_policy!(
     /// The step sliding window: all but one application of a gang run again. O(n log n).
-    SswDss, "ssw-dss", "a window of neighbours that moves by one application per quantum, dss inside", |running| running.min(1)
+    SswDss, "ssw-dss", "a window of neighbours that moves by one application per quantum, dss inside", Step::One
 );

@@ -4,10 +4,13 @@
 //! Rule 5 of the policies. Outside its turn an application has, with `master_always`, its master on
 //! the processors kept for that purpose and nothing else; placement spreads these masters and moves
 //! them on at each quantum. Without `master_always` it has nothing. On a single processor, which
-//! leaves none to keep apart from the one for a turn, all masters share it.
+//! leaves none to keep apart from the one for a turn, all masters share it. Applications outside
+//! their turn are told when it comes, in quanta, so that their masters can wait for it at a fork
+//! ([`announce`]).
 
 use crate::decision::{Allocation, Decision};
 use crate::dss;
+use crate::ring;
 use crate::snapshot::{AppView, Snapshot};
 
 /// Processors for the applications that have their turn while others have not: all but at most
@@ -53,4 +56,34 @@ pub(crate) fn decision(
     let wanting = work_list.into_iter().filter(|&i| allocations[i].wants_more(&snapshot.apps[i]));
     let work_list = wanting.map(|i| snapshot.apps[i].id).collect();
     Decision::new(snapshot, allocations, work_list)
+}
+
+/// Says of these applications, by their places in the snapshot, after how many quanta their turns
+/// come. Those that have processors of their own are passed over.
+pub(crate) fn announce(decision: &mut Decision, turns: impl IntoIterator<Item = (usize, u32)>) {
+    for (i, quanta) in turns {
+        let allocation = &mut decision.allocations[i];
+        if allocation.shared || allocation.processors == 0 {
+            allocation.turn = quanta;
+        }
+    }
+}
+
+/// The same for applications that take turns one gang after the other, in this order: as many
+/// neighbours as have requests of at most `limit` in sum, and are at most `most`, have theirs
+/// together.
+pub(crate) fn announce_gangs(
+    decision: &mut Decision,
+    snapshot: &Snapshot<'_>,
+    mut order: &[usize],
+    (limit, most): (u64, u32),
+) {
+    for quanta in 1.. {
+        if order.is_empty() {
+            break;
+        }
+        let (gang, rest) = order.split_at(ring::gang(snapshot, order, limit, most).max(1));
+        announce(decision, gang.iter().map(|&i| (i, quanta)));
+        order = rest;
+    }
 }

@@ -531,6 +531,10 @@ impl Policy for VtqDss {
         let mut decision =
             turn::decision(snapshot, &parts, repository.into_iter().chain(running.iter().copied()));
         decision.next = Some(next);
+        // Gangs last about a quantum each.
+        let outside: Vec<usize> = turns.iter().copied().filter(|i| !running.contains(i)).collect();
+        let limit = ring::limit(processors, self.parameters.load);
+        turn::announce_gangs(&mut decision, snapshot, &outside, (limit, processors.max(1)));
         decision
     }
 }

@@ -533,6 +533,7 @@ impl<'w> Engine<'w> {
         let moves = decision.rotate || decision.allocations != self.decision.allocations;
         let moves = moves || decision.unbound != self.decision.unbound;
         self.decision = decision;
+        self.announce_turns();
         if moves {
             self.follow();
         }

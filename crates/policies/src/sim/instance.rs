@@ -3,6 +3,7 @@
 
 use super::native::{Native, Team};
 use super::program::{Bottleneck, Phase, Program, Waits};
+use super::recess::{Recess, Times};
 use super::timeline::{Activity, Timeline};
 use crate::snapshot::{AppId, AppView, Nanos, Speedup};
 
@@ -65,6 +66,7 @@ pub(super) struct Instance<'w> {
     /// Where each virtual processor ran last.
     pub(super) was_on: Vec<u32>,
     pub(super) stalled_until: Nanos,
+    pub(super) recess: Recess,
     pub(super) track: usize,
     /// Nodes of its memory: those on which it ran first.
     pub(super) homes: Vec<u32>,
@@ -127,6 +129,7 @@ impl<'w> Instance<'w> {
             cpus: Vec::new(),
             was_on: Vec::new(),
             stalled_until: 0,
+            recess: Recess::default(),
             track: 0,
             homes: Vec::new(),
             active: u32::MAX,
@@ -248,7 +251,8 @@ impl<'w> Instance<'w> {
             NEVER
         };
         let looks_at = if self.place == Place::Unbound { self.looks_at } else { NEVER };
-        self.ends.min(self.boundary).min(stall).min(spin).min(looks_at)
+        let recess = self.recess.until().unwrap_or(NEVER);
+        self.ends.min(self.boundary).min(stall).min(spin).min(looks_at).min(recess)
     }
 
     /// Does what is due now.
@@ -312,14 +316,30 @@ impl<'w> Instance<'w> {
         ((self.whole() - self.left) / self.now_in().region_work() + ALMOST).floor()
     }
 
-    /// Where a region begins now, the team takes the size that it can have. Before
-    /// [`Instance::plan`], and before the load is known, for all.
-    pub(super) fn settle(&mut self) {
+    /// Where a region begins now, the team takes the size that it can have, or the master waits for
+    /// its turn. Before [`Instance::plan`], and before the load is known, for all.
+    pub(super) fn settle(&mut self, now: Nanos, quantum: Nanos) {
         let (work, region) = (self.whole(), self.now_in().region_work());
         let into = (work - self.left) - self.regions_begun() * region;
-        if self.now_in().is_parallel() && into < ALMOST * region {
+        let begins = self.now_in().is_parallel() && into < ALMOST * region;
+        if begins {
             self.team = self.target();
         }
+        match self.place {
+            Place::Shared(part) if begins => {
+                let of = |team: u32| region / self.program.curve.at(team);
+                let (team, most) = (self.team.max(1), self.view().wants());
+                let times = Times { alone: of(team) * f64::from(team) / part, in_turn: of(most) };
+                self.recess.at_fork(now, quantum, times);
+            }
+            Place::Shared(_) => {}
+            Place::Own | Place::Nowhere | Place::Unbound => self.recess.has_turn(),
+        }
+    }
+
+    /// Its master waits for its turn.
+    pub(super) fn waits_for_turn(&self) -> bool {
+        self.recess.until().is_some()
     }
 
     /// What it does next under the kernel, alone: for how long its threads are runnable, and for
@@ -381,6 +401,7 @@ impl<'w> Instance<'w> {
     pub(super) fn works_on(&self) -> &[u32] {
         let threads = match (self.place, self.now_in().is_parallel()) {
             (Place::Own, true) => self.team.max(1) as usize,
+            (Place::Shared(_), _) if self.waits_for_turn() => 0,
             (Place::Own | Place::Shared(_), _) => 1,
             (Place::Nowhere | Place::Unbound, _) => 0,
         };
@@ -393,6 +414,7 @@ impl<'w> Instance<'w> {
         match self.place {
             Place::Nowhere => 0.0,
             Place::Own => f64::from(team).min(self.cpus.len() as f64),
+            Place::Shared(_) if self.waits_for_turn() => 0.0,
             Place::Shared(part) => part,
             Place::Unbound => f64::from(self.runnable(now)),
         }
@@ -436,6 +458,7 @@ impl<'w> Instance<'w> {
                 let part = f64::from(processors.min(team)) / f64::from(team);
                 (speedup * part, f64::from(processors))
             }
+            Place::Shared(_) if self.waits_for_turn() => (0.0, 0.0),
             Place::Shared(part) if now < self.stalled_until => (0.0, part),
             Place::Shared(part) if !is_parallel => (part, part),
             Place::Shared(part) => (speedup / f64::from(team) * part, part),
@@ -456,13 +479,15 @@ impl<'w> Instance<'w> {
         };
         self.ends = after(self.left, self.rate);
         let next = (begun + 1.0) * region;
-        let changes = is_parallel && self.team != self.target() && next < work * (1.0 - ALMOST);
+        let waits = matches!(self.place, Place::Shared(_)) && self.recess.may_begin();
+        let changes =
+            is_parallel && (self.team != self.target() || waits) && next < work * (1.0 - ALMOST);
         self.boundary = if changes { after(next - (work - self.left), self.rate) } else { NEVER };
     }
 
     /// Whether it makes progress.
     pub(super) fn moves(&self) -> bool {
-        self.rate > 0.0 || self.stalled_until > 0
+        self.rate > 0.0 || self.stalled_until > 0 || self.waits_for_turn()
     }
 
     /// Writes down what each virtual processor does from now on.
@@ -477,7 +502,9 @@ impl<'w> Instance<'w> {
                     let working = if works { Activity::Running } else { Activity::Idle };
                     (cpu, if refills { Activity::Refilling } else { working })
                 }
-                Place::Shared(_) if cpu.is_some() => (cpu, Activity::Sharing),
+                Place::Shared(_) if cpu.is_some() && !self.waits_for_turn() => {
+                    (cpu, Activity::Sharing)
+                }
                 Place::Unbound if vp < self.runnable(now) as usize => (None, Activity::TimeShared),
                 _ => (None, Activity::Absent),
             };

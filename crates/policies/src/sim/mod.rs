@@ -22,7 +22,8 @@
 //!   changes its size between regions only; one that has lost processors within a region runs at
 //!   S(t) x processors / t until the region ends, because a waiter hands its processor to a sibling
 //!   without one.
-//! - Masters that share a processor have equal parts of it.
+//! - Masters that share a processor have equal parts of it, but for those that wait for their turn:
+//!   these use nothing (`recess`).
 //! - Where the machine and not the program is the bottleneck ([`Bottleneck`]), the curve counts all
 //!   busy processors.
 //! - A program that gets a processor that another program used last stops for its `refill` time, or
@@ -60,6 +61,7 @@ mod instance;
 mod native;
 mod outcome;
 mod program;
+mod recess;
 mod span;
 mod timeline;
 mod workload;

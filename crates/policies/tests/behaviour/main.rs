@@ -9,6 +9,7 @@ mod marginal;
 mod parameters;
 mod pdpa;
 mod placement;
+mod recess;
 mod reserve;
 mod simulator;
 mod support;

@@ -13,6 +13,17 @@ use crate::snapshot::{AppId, Nanos};
 const NEAR: f64 = 0.25;
 
 impl Engine<'_> {
+    /// Programs learn when their turns come.
+    pub(super) fn announce_turns(&mut self) {
+        let quantum = self.workload.manager.quantum.0;
+        let ends = if self.quantum_ends == NEVER { self.now + quantum } else { self.quantum_ends };
+        for (instance, it) in self.running.iter_mut().zip(&self.decision.allocations) {
+            let quanta = u64::from(it.turn).saturating_sub(1);
+            let comes = ends.saturating_add(quantum.saturating_mul(quanta));
+            instance.recess.comes = (it.turn > 0).then_some(comes);
+        }
+    }
+
     /// Programs are to have what was decided.
     pub(super) fn follow(&mut self) {
         self.targets = self.placement.place(&self.machine, &self.decision);
@@ -63,15 +74,8 @@ impl Engine<'_> {
             let shared = sharers.get(cpus.first().unwrap_or(&u32::MAX)).copied().unwrap_or(0);
             instance.place = match (allocation.shared, cpus.len()) {
                 (_, 0) => Place::Nowhere,
-                (true, 1) if shared > 0 => {
-                    // The kernel gives them slices in turn, each with a cold cache.
-                    let refilled = if shared > 1 {
-                        1.0 + refill / self.workload.native.slice.ns()
-                    } else {
-                        1.0
-                    };
-                    Place::Shared(1.0 / f64::from(shared) / refilled)
-                }
+                // How many of them use it is found when speeds are computed.
+                (true, 1) if shared > 0 => Place::Shared(1.0 / f64::from(shared)),
                 _ => Place::Own,
             };
             instance.cpus = cpus;

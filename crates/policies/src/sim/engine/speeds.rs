@@ -1,7 +1,9 @@
 //! How fast each program goes, given where all of them are.
 
+use std::collections::BTreeMap;
+
 use super::super::hardware::Working;
-use super::super::instance::Place;
+use super::super::instance::{Instance, Place};
 use super::Engine;
 
 /// How often presences are computed anew until they agree with each other.
@@ -13,8 +15,10 @@ impl Engine<'_> {
     /// Computes all speeds anew.
     pub(super) fn plan(&mut self) {
         let now = self.now;
+        self.share_out();
+        let quantum = self.workload.manager.quantum.0;
         for instance in &mut self.running {
-            instance.settle();
+            instance.settle(now, quantum);
             if instance.homes.is_empty() && instance.place == Place::Own {
                 let mut homes: Vec<u32> =
                     instance.cpus.iter().map(|cpu| self.hardware.node(*cpu)).collect();
@@ -23,10 +27,11 @@ impl Engine<'_> {
                 instance.homes = homes;
             }
         }
+        self.share_out();
         let busy: f64 = self.running.iter().map(|instance| instance.busy(now)).sum();
         let busy = (busy.round() as u32).min(self.workload.machine.processors);
         let loads = self.loads(busy);
-        let working = |it: &super::Instance<'_>| it.runnable(now);
+        let working = |it: &Instance<'_>| it.runnable(now);
         let unbound: Vec<u32> = self.running.iter().map(working).collect();
         let programs: Vec<Working<'_>> = self
             .running
@@ -48,6 +53,26 @@ impl Engine<'_> {
             if let Some(timeline) = &mut self.outcome.timeline {
                 instance.note(now, timeline);
             }
+        }
+    }
+
+    /// Masters that share a processor have equal parts of it, but for those that wait for their
+    /// turn: these use nothing. The kernel gives slices in turn, each with a cold cache.
+    fn share_out(&mut self) {
+        let mut users: BTreeMap<u32, u32> = BTreeMap::new();
+        let shares = |it: &&Instance<'_>| matches!(it.place, Place::Shared(_));
+        for instance in self.running.iter().filter(shares).filter(|it| !it.waits_for_turn()) {
+            instance.cpus.iter().for_each(|cpu| *users.entry(*cpu).or_insert(0) += 1);
+        }
+        let slice = self.workload.native.slice.ns();
+        for instance in &mut self.running {
+            let Place::Shared(_) = instance.place else { continue };
+            let there = instance.cpus.first().and_then(|cpu| users.get(cpu)).copied().unwrap_or(0);
+            // One that waits would be one more.
+            let sharers = there + u32::from(instance.waits_for_turn());
+            let refill = instance.program.refill.ns();
+            let refilled = if sharers > 1 { 1.0 + refill / slice } else { 1.0 };
+            instance.place = Place::Shared(1.0 / f64::from(sharers.max(1)) / refilled);
         }
     }
 
