@@ -24,7 +24,7 @@ use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::monotonic_ns;
 
 use crate::area::{Area, Pinned};
-use crate::grant::{Grant, MAX_CPUS};
+use crate::grant::{Grant, MAX_CPUS, Turn};
 use crate::hook::{self, Step};
 use crate::layout::{Down, MAX_VPS, Up, Verdict, VpState};
 
@@ -122,6 +122,13 @@ impl Client {
     #[inline]
     pub fn grant(&self) -> Grant {
         self.down.grant.read()
+    }
+
+    /// Whether programs take turns, and when this one's comes. To be read after the grant. One
+    /// load, of the grant's line.
+    #[inline]
+    pub fn turn(&self) -> Turn {
+        self.down.grant.turn()
     }
 
     /// The processors of the current grant; none when it binds nothing.
@@ -261,7 +268,17 @@ impl Client {
     ///
     /// `may_run` is what a waker makes true before it calls [`Client::wake`], or the manager before
     /// it publishes.
-    pub fn park(&self, index: usize, mut may_run: impl FnMut() -> bool) -> bool {
+    pub fn park(&self, index: usize, may_run: impl FnMut() -> bool) -> bool {
+        self.park_until(index, u64::MAX, may_run)
+    }
+
+    /// As [`Client::park`], until `until_ns` of the monotonic clock at most: false then.
+    pub fn park_until(
+        &self,
+        index: usize,
+        until_ns: u64,
+        mut may_run: impl FnMut() -> bool,
+    ) -> bool {
         let Some(vp) = self.up.vps.get(index) else {
             return false;
         };
@@ -277,11 +294,16 @@ impl Client {
                 vp.park.cancel();
                 break false;
             }
+            let left = until_ns.saturating_sub(monotonic_ns());
+            if left == 0 {
+                vp.park.cancel();
+                break false;
+            }
             let timeout = self
                 .quantum()
                 .saturating_mul(PARK_QUANTA)
                 .clamp(Duration::from_millis(3), MAX_PARK);
-            vp.park.sleep(Some(timeout));
+            vp.park.sleep(Some(timeout.min(Duration::from_nanos(left))));
         };
         vp.set_state(VpState::Running);
         outcome

@@ -10,6 +10,13 @@
 //! reads the bitmap that the epoch names and looks at the word again: an unchanged epoch proves
 //! that the manager did not write that bitmap meanwhile.
 //!
+//! *Turns.* A second word of the grant's line says whether programs take turns, and when this one's
+//! comes ([`Turn`]). Where a turn ends, the manager (a) stores the time of the next one, (b) the
+//! grant word of the shared processor. Where it begins: (c) the grant word, (d) [`Turn::Now`]. A
+//! master that is about to fork (1) loads the grant word, (2) the turn. Of a shared grant it finds
+//! the time (b was stored after a), or hears of a turn that came meanwhile, and then finds the
+//! grant of that turn when it looks again (d was stored after c).
+//!
 //! # Invariants
 //! - G1 The bitmap of the published epoch is never written: a manager that dies at any step leaves
 //!   a readable grant.
@@ -100,11 +107,50 @@ impl Grant {
     }
 }
 
-/// The grant word, alone in its line: the one word that a fork reads.
+/// Whether programs take turns, and when this one's comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Turn {
+    /// The policy gives no turns, or none at present.
+    #[default]
+    None,
+    /// Programs take turns, and this one has its own.
+    Now,
+    /// It is outside its turn, which comes at this time of the monotonic clock, in ns, as far as
+    /// the manager can tell.
+    At(u64),
+}
+
+impl Turn {
+    /// As one word: 0 none, 1 now, otherwise the time.
+    const fn pack(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Now => 1,
+            Self::At(ns) => {
+                if ns < 2 {
+                    2
+                } else {
+                    ns
+                }
+            }
+        }
+    }
+
+    const fn unpack(word: u64) -> Self {
+        match word {
+            0 => Self::None,
+            1 => Self::Now,
+            ns => Self::At(ns),
+        }
+    }
+}
+
+/// The grant word, with the turn's: the line that a fork reads.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct GrantLine {
     word: AtomicU64,
+    turn: AtomicU64,
 }
 
 /// A processor bitmap: bit `i` of word `w` is processor `64 w + i`.
@@ -218,6 +264,30 @@ impl GrantArea {
         grant
     }
 
+    /// Whether programs take turns, and when this one's comes: a time before the grant of what it
+    /// has until then (step a), anything else after the grant (step d). The manager's side, one
+    /// thread only.
+    /// True when that is new.
+    pub fn set_turn(&self, turn: Turn) -> bool {
+        // ORDERING: Relaxed - this thread is the word's only writer.
+        let is_new = self.line.turn.load(Ordering::Relaxed) != turn.pack();
+        if is_new {
+            // ORDERING(turn.say): Release - the grant of a turn that has come; pairs with
+            // ORDERING(turn.hear).
+            self.line.turn.store(turn.pack(), Ordering::Release);
+        }
+        is_new
+    }
+
+    /// What [`GrantArea::set_turn`] said last. To be read after the grant. One load, of the grant's
+    /// line.
+    #[inline]
+    pub fn turn(&self) -> Turn {
+        // ORDERING(turn.hear): Acquire - a program that hears that its turn has come finds what it
+        // was granted for it; pairs with ORDERING(turn.say).
+        Turn::unpack(self.line.turn.load(Ordering::Acquire))
+    }
+
     /// Whether teams keep their size, from now on: the same epoch, since what is granted is the
     /// same. The manager's side, one thread only.
     pub fn set_fixed_team(&self, fixed_team: bool) {
@@ -286,6 +356,18 @@ mod tests {
         area.set_fixed_team(true);
         area.begin_after(9);
         assert_eq!((area.read().fixed_team, area.read().epoch), (true, 9));
+    }
+
+    #[test]
+    fn a_turn_is_none_now_or_at_a_time() {
+        let area = GrantArea::default();
+        assert_eq!(area.turn(), Turn::None);
+        for turn in [Turn::Now, Turn::At(2), Turn::At(u64::MAX), Turn::None] {
+            area.set_turn(turn);
+            assert_eq!(area.turn(), turn);
+        }
+        area.set_turn(Turn::At(0));
+        assert_eq!(area.turn(), Turn::At(2), "no time is taken for another word");
     }
 
     #[test]

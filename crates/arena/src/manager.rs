@@ -13,7 +13,7 @@ use platform::shm::SharedMemory;
 
 use crate::area::Area;
 use crate::global::{GLOBAL_SIZE, Global, State};
-use crate::grant::{Grant, MAX_CPUS};
+use crate::grant::{Grant, MAX_CPUS, Turn};
 use crate::header::Kind;
 use crate::layout::{
     DOWN_SIZE, Down, FLAG_FIXED_TEAM, FLAG_SERIAL, MAX_VPS, Request, UP_SIZE, Up, Verdict, VpState,
@@ -223,6 +223,12 @@ impl ProgramAreas {
         }
         self.told = granted;
         self.down.grant.publish(processors, dedicated, shared, std::iter::empty())
+    }
+
+    /// Says when the program's turn comes: before the grant of what it has outside its turn is
+    /// published, and after that of its turn. True when that is new.
+    pub fn set_turn(&self, turn: Turn) -> bool {
+        self.down.grant.set_turn(turn)
     }
 
     /// Whether the program's teams of no number of their own keep their size, from now on.

@@ -5,7 +5,7 @@ use std::mem::{align_of, offset_of, size_of};
 
 use nanothreads_arena::domain::Member;
 use nanothreads_arena::global::{GLOBAL_SIZE, Global, LifeLine, State, StateLine};
-use nanothreads_arena::grant::{CpuLine, Grant, GrantArea, GrantLine};
+use nanothreads_arena::grant::{CpuLine, Grant, GrantArea, GrantLine, Turn};
 use nanothreads_arena::header::{Header, Kind, MAGIC, VERSION};
 use nanothreads_arena::layout::{
     DOWN_SIZE, Down, MAX_VPS, NoticeLine, ReleaseLine, RequestLine, UP_SIZE, Up, Verdict, VpLine,
@@ -87,12 +87,13 @@ fn the_bytes_of_down_are_pinned() {
     let down = Down::default();
     down.header.write(Kind::Down, DOWN_SIZE, 9);
     down.grant.publish(3, true, false, [0, 65].map(CpuId).into_iter());
+    down.grant.set_turn(Turn::At(0x1122));
     down.notice.ask_for(5);
     down.notice.set_preempted(6);
     down.notice.set_grace_ns(0x3344);
     down.vps[0].set(Some(CpuId(65)), Verdict::Run);
     down.vps[1].set(None, Verdict::Squeezed);
-    let found = words(&down, [0, 8, 16, 24, 128, 256, 384, 392, 512, 520, 640]);
+    let found = words(&down, [0, 8, 16, 24, 128, 136, 256, 384, 392, 512, 520, 640]);
     let grant = 3 | 1 << 16 | 1 << 32;
     let published =
         Grant { processors: 3, dedicated: true, shared: false, fixed_team: false, epoch: 1 };
@@ -100,7 +101,12 @@ fn the_bytes_of_down_are_pinned() {
     // The bitmap of odd epochs is the second one.
     let [kind, size] = [u64::from(VERSION) | 1 << 32, DOWN_SIZE as u64];
     let vps = 66 | 1 << 16 | 3 << (32 + 16);
-    assert_eq!(found, [MAGIC, kind, size, 9, grant, 0, 1, 2, 5 | 6 << 32, 0x3344, vps]);
+    let asked = 5 | 6 << 32;
+    assert_eq!(found, [MAGIC, kind, size, 9, grant, 0x1122, 0, 1, 2, asked, 0x3344, vps]);
+    for (turn, word) in [(Turn::None, 0), (Turn::Now, 1)] {
+        down.grant.set_turn(turn);
+        assert_eq!(words(&down, [136]), [word]);
+    }
 }
 
 #[test]

@@ -54,6 +54,7 @@ mod leaving;
 mod reports;
 mod resting;
 mod settling;
+mod turns;
 mod users;
 
 pub use curbing::Allotted;
@@ -91,6 +92,8 @@ pub struct Ledger {
     /// The decision in force is one of [`Policy::release`]: the end of the quantum asks for another
     /// one.
     is_passing: bool,
+    /// By the decision in force programs take turns.
+    takes_turns: bool,
     /// Programs of the manager before this one are on their way back.
     is_returning: bool,
     /// What the last settlement followed from, besides the decision.
@@ -121,6 +124,7 @@ impl Ledger {
             turn_ends: None,
             hold_ends: None,
             is_passing: false,
+            takes_turns: false,
             is_returning: false,
             settled: resting::Settled::default(),
             views: Vec::new(),
@@ -420,6 +424,7 @@ impl Ledger {
         self.name_sleepers();
         self.place_for_users();
         self.fit(views);
+        self.note_turns();
         self.plan_turns(now, cause);
         self.settle(now)
     }

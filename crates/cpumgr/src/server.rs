@@ -132,6 +132,8 @@ pub struct Server {
     submissions: Submissions,
     /// The policy was last asked while a process waited.
     queue_told: bool,
+    /// Programs were told when their turns come.
+    turns_told: bool,
     /// When the policy wants to be asked about them again.
     admit_again: Option<u64>,
     connections: BTreeMap<u64, Connection>,
@@ -238,6 +240,7 @@ impl Server {
             queue: VecDeque::new(),
             submissions: Submissions::default(),
             queue_told: false,
+            turns_told: false,
             admit_again: None,
             connections: BTreeMap::new(),
             arrived: Vec::new(),

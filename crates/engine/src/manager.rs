@@ -40,6 +40,9 @@
 //!
 //! P1 to P3 may meet on one worker: see [`berth`].
 //!
+//! # Waiting for a turn ([`recess`](crate::thread))
+//! Under policies that let programs take turns a master outside its turn waits at a fork.
+//!
 //! # Measuring (`manager/analyzer.rs`)
 //! See there.
 //!
@@ -69,6 +72,7 @@ mod registration;
 mod seats;
 mod sitter;
 pub mod source;
+mod standing;
 #[cfg(not(feature = "manager"))]
 mod unmanaged;
 
@@ -77,6 +81,7 @@ pub use managed::Managed;
 #[cfg(feature = "manager")]
 use registration::register;
 pub(crate) use sitter::Sitter;
+pub(crate) use standing::Standing;
 #[cfg(not(feature = "manager"))]
 pub use unmanaged::Managed;
 #[cfg(not(feature = "manager"))]

@@ -42,6 +42,7 @@ mod group;
 pub mod head;
 mod lead;
 pub mod membership;
+mod recess;
 mod reserved;
 mod shown;
 pub mod split;

@@ -156,8 +156,8 @@ impl Team {
     /// When the team is exact and cannot be had here: as [`Team::run`].
     pub fn size(&self) -> usize {
         let size = self.reserve().size();
-        // No region follows: other masters may have what was counted for it.
-        local().settle();
+        // Other masters may have what was counted for the region.
+        local().decline();
         size
     }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use arena::grant::Turn;
 use arena::manager::{CheckedRequest, ProgramAreas, ProgramDescriptors, checked_within};
 use arena::message::{MAX_LIBRARY, Register};
 use platform::affinity::{self, CpuId, CpuSet, Tid};
@@ -146,15 +147,19 @@ impl Program {
         })
     }
 
-    /// Tells the program what it holds. [`Program::follow`] comes next.
-    pub(super) fn publish(&mut self, kernel: &dyn Kernel, holding: &Holding) {
+    /// Tells the program what it holds, and when its turn comes. [`Program::follow`] comes next.
+    pub(super) fn publish(&mut self, kernel: &dyn Kernel, holding: &Holding, turn: Turn) {
         seam::others_run();
+        if matches!(turn, Turn::At(_)) {
+            self.areas.set_turn(turn);
+        }
         if seam::has(Fault::EarlyWake) {
             self.areas.wake(holding.number() as usize);
             seam::others_run();
         }
         if let Some(processors) = holding.unbound {
             self.areas.publish_unbound(processors, holding.dedicated, holding.shared);
+            self.areas.set_turn(turn);
             // A program that was squeezed may run where it ran before.
             self.set_free(kernel);
         } else {
@@ -165,10 +170,19 @@ impl Program {
             );
             // With no thread fenced or squeezed none must be let out first, and threads that wait
             // are awake while the rest is done.
+            self.areas.set_turn(turn);
             self.is_awake = self.fence.is_none() && !self.reclaim.holds_anybody();
             if self.is_awake {
                 self.wake(holding);
             }
+        }
+    }
+
+    /// Another time of its turn, or no turns any more, where it holds what it held.
+    pub(super) fn tell_turn(&self, turn: Turn) {
+        if self.areas.set_turn(turn) && turn == Turn::None {
+            // Its master may wait for a turn that does not come.
+            self.areas.wake(1);
         }
     }
 

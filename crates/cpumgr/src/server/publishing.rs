@@ -16,12 +16,13 @@ impl Server {
         for app in changes {
             let program = self.connections.get_mut(&app.0).and_then(|it| it.program.as_mut());
             if let Some((program, holding)) = program.zip(self.ledger.holding(*app)) {
-                program.publish(self.kernel.as_ref(), holding);
+                program.publish(self.kernel.as_ref(), holding, self.ledger.turn(*app, now));
             }
             if let Some(owner) = self.owner_of(*app) {
                 self.charge(owner, now);
             }
         }
+        self.tell_turns(now);
         self.measuring.told(changes.len());
         for app in changes {
             self.stirred = true;
@@ -52,6 +53,21 @@ impl Server {
                     holding.cpus.clone(),
                     holding.shared,
                 ));
+            }
+        }
+    }
+
+    /// Tells all programs when their turns come, where programs take turns, and once more when they
+    /// do not any longer.
+    fn tell_turns(&mut self, now: u64) {
+        let takes_turns = self.ledger.takes_turns();
+        if !std::mem::replace(&mut self.turns_told, takes_turns) && !takes_turns {
+            return;
+        }
+        for (app, turn) in self.ledger.turns(now) {
+            let connection = self.connections.get(&app.0);
+            if let Some(program) = connection.and_then(|it| it.program.as_ref()) {
+                program.tell_turn(turn);
             }
         }
     }

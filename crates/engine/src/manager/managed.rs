@@ -5,24 +5,29 @@ use super::air::Desk;
 use super::analyzer::{Advice, Analyzer};
 use super::help::Help;
 use super::seats;
+use super::standing::Standing;
 use crate::placement::berth;
 use crate::program::mask_and_quota::MaskAndQuota;
 use crate::program::program;
-use crate::protocols::wishes::Wishes;
+use crate::protocols::wishes::{AGAIN, Wishes};
 use crate::sizer::{Lease, Seal, TeamSizer};
 use crate::workers::worker::Worker;
 use arena::client::{Client, ConnectError};
 use arena::domain::Domain;
+use arena::grant::Turn;
 use arena::layout::VpState;
 use platform::affinity::{CpuSet, Tid};
 use platform::clock::{Ticks, monotonic_ns};
 use platform::lock::Mutex;
 use std::any::Any;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Regions between two looks whether the policy wants to know what processors bring.
 const UNASKED: u32 = 64;
+
+/// The seat of a program's only master, at whose park word it waits for its turn.
+const MASTER: usize = 0;
 
 /// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs
 /// on).
@@ -34,6 +39,8 @@ pub struct Managed {
     help: Help,
     /// Regions for which the analyzer still rests. Writer: the only master.
     rest: AtomicU32,
+    /// A master waits for the program's turn. Writer: that master; read by workers that idle.
+    in_recess: AtomicBool,
     /// Outermost regions forked. Writers: the masters, at each fork; several may lose a count.
     forks: AtomicU32,
     analyzer: Mutex<Analyzer>,
@@ -49,6 +56,7 @@ impl Managed {
             wishes: Wishes::default(),
             help: Help::default(),
             rest: AtomicU32::new(0),
+            in_recess: AtomicBool::new(false),
             forks: AtomicU32::new(0),
             analyzer: Mutex::new(Analyzer::new()),
         }
@@ -114,6 +122,38 @@ impl Managed {
             return usize::MAX;
         }
         self.analyze(|analyzer| analyzer.forks(region, monotonic_ns))
+    }
+
+    /// Where the program stands while programs take turns; `None` while they do not. Cost then: a
+    /// load of the grant's line.
+    #[inline]
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        // The grant before the turn, as the arena's protocol has it.
+        let grant = self.client().grant();
+        match self.client().turn() {
+            Turn::None => None,
+            _ if !self.client().is_alive() => None,
+            Turn::At(comes_ns) if grant.shared => Some(Standing::Outside { comes_ns }),
+            Turn::Now | Turn::At(_) => Some(Standing::InTurn { processors: grant.processors }),
+        }
+    }
+
+    /// The manager's quantum, in ns.
+    pub(crate) fn quantum_ns(&self) -> u64 {
+        u64::try_from(self.client().quantum().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The calling thread, the only master, sleeps until the program is not outside its turn any
+    /// more; false: `until_ns` of the monotonic clock came first, or the manager has gone. What the
+    /// program wants stays what it is meanwhile.
+    pub(crate) fn await_turn(&self, until_ns: u64) -> bool {
+        // ORDERING: Relaxed, both - a hint for workers that idle: one that misses it lowers the
+        // wish, as in any serial phase, and the next fork raises it.
+        self.in_recess.store(true, Relaxed);
+        let has_turn = || !matches!(self.standing(), Some(Standing::Outside { .. }));
+        let came = self.client().park_until(MASTER, until_ns, has_turn);
+        self.in_recess.store(false, Relaxed);
+        came
     }
 
     /// All that the masters want is asked for again, if it is not.
@@ -206,6 +246,10 @@ impl Managed {
     pub(crate) fn idles(&self, worker: &Worker, idle: u64) -> Option<Duration> {
         if !self.client().is_alive() {
             return None;
+        }
+        // ORDERING: Relaxed - see `await_turn`.
+        if self.in_recess.load(Relaxed) {
+            return Some(Duration::from_micros(AGAIN));
         }
         let idle_us = idle / Ticks::about_us(1).max(1);
         // ORDERING: Relaxed - as in `at_fork`.

@@ -2,6 +2,7 @@
 //! `manager`: a type without a value.
 
 use super::Sitter;
+use super::standing::Standing;
 use crate::sizer::TeamSizer;
 use crate::workers::worker::Worker;
 use platform::affinity::CpuSet;
@@ -33,6 +34,9 @@ unasked! {
     takes_turns() -> bool;
     has_one_in_turn() -> bool;
     at_fork(usize, usize) -> usize;
+    standing() -> Option<Standing>;
+    quantum_ns() -> u64;
+    await_turn(u64) -> bool;
     asks_again();
     forked(u32);
     iteration_begins();

@@ -1,6 +1,7 @@
 //! What a master claims of the program: which processors its regions may use beside other masters',
 //! and how busy they make the machine (D6).
 
+use super::recess::Recess;
 use super::stint::Stint;
 use crate::manager::source::{self, source};
 use crate::program::program;
@@ -50,6 +51,7 @@ pub(crate) struct Claim {
     /// When a fork that got less than it could use looked last.
     looked: Cell<Option<Ticks>>,
     pub(crate) stint: Stint,
+    pub(super) recess: Recess,
 }
 
 impl Default for Claim {
@@ -69,6 +71,7 @@ impl Default for Claim {
             is_between: Cell::new(false),
             looked: Cell::new(None),
             stint: Stint::default(),
+            recess: Recess::default(),
         }
     }
 }
@@ -83,6 +86,7 @@ impl Claim {
         self.wanted.set(0);
         self.inside.set(0);
         self.stint.follow(false);
+        self.recess.forget();
     }
 
     /// Gives back what the last region took: the master counts as one.

@@ -40,8 +40,11 @@ impl Local {
         }
         let region = claim.region.take();
         let most = source::managed().map_or(usize::MAX, |managed| {
+            // It says what the program wants, for which it gets its turn.
+            let most = managed.at_fork(total, region);
+            claim.recess.at_fork(managed, region, wanted);
             claim.stint.follow(managed.has_one_in_turn());
-            managed.at_fork(total, region)
+            most
         });
         let limit = source().limit();
         let limit = if limit < wanted { claim.limit_now() } else { limit };
@@ -139,6 +142,7 @@ impl Local {
     #[inline]
     pub(crate) fn vacate(&self, depth: usize) {
         if self.is_outermost_at(depth) {
+            self.claim.recess.ends();
             self.claim.give_back();
         } else {
             self.close_beyond(depth);
@@ -174,7 +178,14 @@ impl Local {
     #[inline]
     pub fn settle(&self) {
         if self.is_outermost() {
+            self.claim.recess.ends();
             self.claim.give_back();
         }
+    }
+
+    /// No region follows the last [`Local::grant`].
+    pub fn decline(&self) {
+        self.claim.recess.drops();
+        self.settle();
     }
 }
