@@ -54,6 +54,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod backfill;
 mod batch;
 pub mod classes;
 mod cluster;

@@ -1,5 +1,6 @@
 //! What the policies and the placement do, seen from outside the crate.
 
+mod backfill;
 mod classes;
 mod confined;
 mod conformance;
