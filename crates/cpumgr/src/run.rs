@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
-use arena::message::{After, Control, FromManager, Narrow, Submit, ToManager};
+use arena::message::{After, Control, FromManager, Narrow, Range, Submit, ToManager};
 use platform::{affinity, process};
 
 use crate::administration;
@@ -58,6 +58,8 @@ pub struct Turn {
     after: Vec<After>,
     within: Option<Duration>,
     reported: bool,
+    limit: Option<Duration>,
+    processors: Option<Range>,
     /// Where its number is told.
     tell: RefCell<Option<OwnedFd>>,
     id: Cell<Option<u64>>,
@@ -71,7 +73,14 @@ impl Turn {
         reported: bool,
         tell: Option<OwnedFd>,
     ) -> Self {
-        Self { after, within, reported, tell: RefCell::new(tell), id: Cell::new(None) }
+        let (tell, id) = (RefCell::new(tell), Cell::new(None));
+        Self { after, within, reported, limit: None, processors: None, tell, id }
+    }
+
+    /// It runs for `limit` at most, on a number of processors in that range.
+    #[must_use]
+    pub fn as_job(self, limit: Option<Duration>, processors: Option<Range>) -> Self {
+        Self { limit, processors, ..self }
     }
 
     /// It has this number. What was opened for that stays open until it becomes the program.
@@ -421,14 +430,16 @@ fn submit(
         .map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let words = args.command.iter().map(|word| word.to_string_lossy());
     let label = words.collect::<Vec<_>>().join(" ").chars().take(64).collect();
-    let within = turn.within.map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     connection.send(&ToManager::Submit(Submit {
         request,
         label,
         attach: !args.no_attach,
         after: turn.after.clone(),
-        within_ns: within,
+        within_ns: turn.within.map(ns),
         reported: turn.reported,
+        limit_ns: turn.limit.map(ns),
+        processors: turn.processors,
     }))?;
     let mut answer = connection.receive()?.0;
     if let FromManager::Queued { id, ahead } = answer {

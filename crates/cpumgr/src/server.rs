@@ -66,6 +66,7 @@ mod due;
 mod failing;
 mod fencing;
 mod inheriting;
+mod jobs;
 mod looks;
 mod measuring;
 #[cfg(test)]

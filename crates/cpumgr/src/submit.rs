@@ -72,7 +72,8 @@ pub(crate) fn submit(mut args: SubmitArgs, warn: impl Fn(&str)) -> Error {
             }
         }
     }
-    let turn = Turn::new(args.after, args.deadline, args.stage == 2, args.tell.and_then(own));
+    let turn = Turn::new(args.after, args.deadline, args.stage == 2, args.tell.and_then(own))
+        .as_job(args.time_limit, args.procs);
     run(&args.run, Start::InTurn(&turn), warn)
 }
 

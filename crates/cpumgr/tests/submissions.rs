@@ -189,3 +189,28 @@ fn numbers_and_dependencies_outlive_a_manager_that_is_killed() {
     let second = wait(second);
     assert_eq!(String::from_utf8_lossy(&second.stdout), "begun\n", "{}", errors(&second));
 }
+
+#[test]
+fn a_job_passes_the_first_that_waits_only_where_it_is_over_in_time() {
+    let Some(two) = support::two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &two]);
+    let (mut first, _) = holder(&manager, &["--procs", "1", "--time-limit", "1h"], 0);
+    // Needs both: it begins when the first ends, in an hour at the latest.
+    let head = submit(&manager, &["--procs", "2"], "echo head").spawn().unwrap();
+    let id = eventually("it waits", || queue(&manager).pop()).id;
+    // These two have the free processor in time, one after the other, and the third has no limit.
+    for limit in ["1min", "30min"] {
+        let job = submit(&manager, &["--procs", "1..2", "--time-limit", limit], "echo over");
+        assert_eq!(String::from_utf8_lossy(&done(job).stdout), "over\n");
+    }
+    let third = submit(&manager, &["--procs", "1"], "echo third").spawn().unwrap();
+    let waits = || queue(&manager).iter().map(|place| place.id).collect::<Vec<_>>();
+    let ids = eventually("it waits, too", || Some(waits()).filter(|ids| ids.len() == 2));
+    assert_eq!(ids[0], id);
+    drop(first.stdin.take());
+    wait(first);
+    for (child, said) in [(head, "head\n"), (third, "third\n")] {
+        let output = wait(child);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), said, "{}", errors(&output));
+    }
+}

@@ -27,6 +27,21 @@ pub struct Submit {
     /// Its parent is going to say how it ended ([`ToManager::Outcome`](super::ToManager::Outcome)).
     #[serde(default)]
     pub reported: bool,
+    /// For how long it runs at most, as its parent sees to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ns: Option<u64>,
+    /// The processors with which it starts, and which it keeps; `None`: it follows its grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<Range>,
+}
+
+/// A number of processors, or any number between two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// The fewest.
+    pub least: u32,
+    /// The most.
+    pub most: u32,
 }
 
 fn yes() -> bool {
@@ -37,7 +52,16 @@ impl Submit {
     /// Without conditions.
     pub fn plain(request: u32, label: impl Into<String>, attach: bool) -> Self {
         let label = label.into();
-        Self { request, label, attach, after: Vec::new(), within_ns: None, reported: false }
+        Self {
+            request,
+            label,
+            attach,
+            after: Vec::new(),
+            within_ns: None,
+            reported: false,
+            limit_ns: None,
+            processors: None,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use arena::message::After;
+use arena::message::{After, Range};
 use clap::Args;
 
 use super::RunArgs;
@@ -27,9 +27,15 @@ pub struct SubmitArgs {
     #[arg(long)]
     pub wait: bool,
     /// Ends the program when it has run for this long: by SIGTERM, and 10 s later by SIGKILL. As
-    /// with --wait.
+    /// with --wait. Jobs with --procs may start before others that cannot start yet, where they are
+    /// over in time by this limit.
     #[arg(long, value_name = "TIME", value_parser = age)]
     pub time_limit: Option<Duration>,
+    /// Starts it when so many processors are free for it, and keeps them for it until it ends; of
+    /// 4..16 as many as there are then. Jobs start in their order, and one that does not delay the
+    /// first that waits may start before it.
+    #[arg(long, value_name = "N|MIN..MAX", value_parser = processors, conflicts_with_all = ["min", "max"])]
+    pub procs: Option<Range>,
     /// Submits it once for each number from A to B (in steps of S), which it finds in
     /// CPUMGR_ARRAY_INDEX and in place of each {index} of its words. As with --wait: ends when all
     /// have ended, with 0 when all did so with 0.
@@ -92,9 +98,27 @@ fn array(text: &str) -> Result<Array, String> {
     Ok(array)
 }
 
+fn processors(text: &str) -> Result<Range, String> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
+    match (number(least), number(most)) {
+        (Some(least), Some(most)) if least <= most => Ok(Range { least, most }),
+        _ => Err("that is a number of processors, 8, or a range of them, 4..16".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_a_number_or_a_range_that_goes_up() {
+        assert_eq!(processors("8"), Ok(Range { least: 8, most: 8 }));
+        assert_eq!(processors("4..16"), Ok(Range { least: 4, most: 16 }));
+        for bad in ["", "0", "4..", "..4", "8..4", "0..4", "4-8", "-1"] {
+            assert!(processors(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn an_array_is_a_range_with_steps() {

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use arena::message::FromManager;
 use platform::SysResult;
 use platform::process::{self, Peer, Pid};
+use policies::backfill::Running;
 
 use super::program::Program;
 use crate::api::{Answer, Mailbox, Post};
@@ -46,6 +47,8 @@ pub(super) struct Connection {
     pub(super) submission: Option<u64>,
     /// How long it waited to be started.
     pub(super) queued_ns: u64,
+    /// The processors that it keeps as a job, and when it ends at the latest.
+    pub(super) job: Option<Running>,
     /// It may be managed by its threads' masks when it does not register.
     pub(super) attach: bool,
     /// When it is looked at again, for that.
@@ -83,6 +86,7 @@ impl Connection {
             bounds: (None, None),
             submission: None,
             queued_ns: 0,
+            job: None,
             attach: false,
             look: None,
             weight: 1.0,

@@ -12,7 +12,8 @@
 //!
 //! # Invariants
 //! - A1 First come, first served, of those whose dependencies are met (`submissions`). One that
-//!   waits for another submission is passed by those after it.
+//!   waits for another submission is passed by those after it. Jobs with a number of processors
+//!   pass others where that delays none (`jobs`).
 //! - A2 When nothing runs, the first in the queue is admitted whatever the policy says, unless the
 //!   level is 0: a queue never stands still by itself.
 //! - A3 A process that hangs up or dies leaves the queue.
@@ -24,13 +25,15 @@
 use std::collections::BTreeSet;
 
 use arena::message::{
-    After, FromManager, MAX_AFTER, Queue, QueuedStatus, RefusedCode, Submit, WAITING_PER_PACKET,
+    After, FromManager, MAX_AFTER, Queue, QueuedStatus, Range, RefusedCode, Submit,
+    WAITING_PER_PACKET,
 };
 use platform::process::Pid;
 use policies::{AppId, AppView, Waiting};
 
 use super::Server;
 use super::bounds::{MAX_PLACES, MAX_PROGRAMS};
+use super::jobs::checked;
 use crate::duration;
 use crate::escape::escape;
 use crate::submissions::Verdict;
@@ -58,6 +61,9 @@ pub(super) struct Place {
     label: String,
     /// It may be managed by its threads' masks when it does not register.
     attach: bool,
+    /// For how long it runs at most, and on how many processors (`jobs`).
+    pub(super) limit_ns: Option<u64>,
+    pub(super) processors: Option<Range>,
 }
 
 impl Place {
@@ -70,7 +76,7 @@ impl Place {
 impl Server {
     /// Puts a process at the end of the queue.
     pub(super) fn submit(&mut self, serial: u64, submit: &Submit, now: u64) {
-        let Submit { request, ref label, attach, ref after, within_ns, reported } = *submit;
+        let Submit { request, ref label, attach, ref after, within_ns, reported, .. } = *submit;
         if let Err(reason) = self.check_dependencies(serial, after) {
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
@@ -126,6 +132,8 @@ impl Server {
                 request: request.max(1),
                 label: escape(cut),
                 attach,
+                limit_ns: submit.limit_ns,
+                processors: submit.processors.map(checked),
             },
         );
         self.legacy.unwritten = true;
@@ -161,7 +169,7 @@ impl Server {
         }
     }
 
-    fn may_begin(&self, place: &Place) -> bool {
+    pub(super) fn may_begin(&self, place: &Place) -> bool {
         self.submissions.verdict(&place.after) == Verdict::Met
     }
 
@@ -274,12 +282,13 @@ impl Server {
             admit = admit.min(u32::try_from(before).unwrap_or(u32::MAX));
             self.admit_again = Some(self.admit_again.map_or(until, |again| again.min(until)));
         }
-        for _ in 0..admit {
-            let first = self.queue.iter().position(|place| self.may_begin(place));
-            let Some(place) = first.and_then(|at| self.queue.remove(at)) else { break };
+        for start in self.next_starts(now).into_iter().take(admit as usize) {
+            let at = self.queue.iter().position(|place| place.id == start.id);
+            let Some(place) = at.and_then(|at| self.queue.remove(at)) else { continue };
             self.submissions.begins(place.id);
             if let Some(connection) = self.connections.get_mut(&place.serial) {
                 connection.request = place.request;
+                start.note(connection);
                 connection.queued_ns = now.saturating_sub(place.since);
                 connection.submission = Some(place.id);
                 tracing::info!(

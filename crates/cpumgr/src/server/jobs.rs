@@ -1,0 +1,94 @@
+//! Jobs: submissions with a number of processors, and which of them start now.
+//!
+//! # Rule
+//! As long as no job waits or runs the queue is first come, first served. With jobs it is EASY's
+//! ([`policies::backfill`]). A job has a number of processors that is its minimum and its maximum
+//! from its start on, and counts with them until its process ends. A program that follows its grant
+//! counts with one, its master's, and without a limit if it runs. The policy and the level say how
+//! many may start, as for other submissions.
+//!
+//! # Decisions
+//! - Which processors a job has: the policy, to which its number is a minimum. Policies that heed
+//!   no minima (README of the policies) give it what they give.
+//! - A manager that follows a killed one does not know the numbers of the jobs that run: they count
+//!   with one processor until they end.
+
+use std::collections::BTreeSet;
+
+use arena::message::Range;
+use platform::process::Pid;
+use policies::backfill::{self, Job, Running};
+
+use super::Server;
+use super::connection::Connection;
+use super::queue::Place;
+
+/// A submission that may start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    /// Its number.
+    pub(super) id: u64,
+    /// Its processors, and when it ends at the latest, where it is a job.
+    job: Option<Running>,
+}
+
+impl Start {
+    /// It starts: what it is from now on.
+    pub(super) fn note(self, connection: &mut Connection) {
+        connection.job = self.job;
+        if let Some(Running { processors, .. }) = self.job {
+            connection.bounds = (Some(processors), Some(processors));
+        }
+    }
+}
+
+/// What a client said, within bounds.
+pub(super) fn checked(range: Range) -> Range {
+    let least = range.least.max(1);
+    Range { least, most: range.most.max(least) }
+}
+
+impl Server {
+    /// The submissions that may start now, in the order in which they do.
+    pub(super) fn next_starts(&self, now: u64) -> Vec<Start> {
+        let waiting: Vec<&Place> = self.queue.iter().filter(|it| self.may_begin(it)).collect();
+        let runs_a_job = self.connections.values().any(|it| it.job.is_some());
+        if !runs_a_job && waiting.iter().all(|it| it.processors.is_none()) {
+            return waiting.into_iter().map(|it| Start { id: it.id, job: None }).collect();
+        }
+        let jobs: Vec<Job> = waiting.iter().map(|it| as_job(it)).collect();
+        let plan = backfill::plan(now, self.ledger.processors(), &self.running_jobs(), &jobs);
+        let start = |(at, processors): (usize, u32)| {
+            let place = waiting[at];
+            let until = place.limit_ns.map(|limit| now.saturating_add(limit));
+            Start { id: place.id, job: place.processors.map(|_| Running { processors, until }) }
+        };
+        plan.starts.into_iter().map(start).collect()
+    }
+
+    /// What runs, each process once.
+    fn running_jobs(&self) -> Vec<Running> {
+        let follows = Running { processors: 1, until: None };
+        let mut seen: BTreeSet<Pid> = BTreeSet::new();
+        let runs = |it: &&Connection| it.program.is_some() || it.announced;
+        // A process that was admitted has the connection of its submission, and that of its
+        // program.
+        let jobs = self.connections.values().filter(runs).filter(|it| it.job.is_some());
+        let others = self.connections.values().filter(runs).filter(|it| it.job.is_none());
+        let mut all: Vec<Running> = Vec::new();
+        for connection in jobs.chain(others) {
+            if seen.insert(connection.peer.pid) {
+                all.push(connection.job.unwrap_or(follows));
+            }
+        }
+        let attached = self.attached.values().filter(|it| seen.insert(it.pid));
+        let attached = attached.count();
+        all.extend(std::iter::repeat_n(follows, attached));
+        all
+    }
+}
+
+fn as_job(place: &Place) -> Job {
+    let Range { least, most } = place.processors.unwrap_or(Range { least: 1, most: 1 });
+    Job { least, most, limit: place.limit_ns }
+}
