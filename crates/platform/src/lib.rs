@@ -39,6 +39,7 @@ pub mod numa;
 pub mod page_fault;
 pub mod process;
 pub mod pthread;
+pub mod sampling;
 pub mod scheduling;
 pub mod shm;
 pub mod signals;

@@ -6,12 +6,11 @@
 //!    in between does the source cost anything; after `stop` no access faults because of it.
 //! 3. [`CounterSource::snapshot`] has the sums since `attach`, so that the difference of two is
 //!    what came in between.
-//!
-//! # Not here
-//! Hardware that samples addresses: `perf_event_open` with addresses is not used yet.
 
 #[cfg(not(loom))]
 mod auto;
+#[cfg(not(loom))]
+mod hardware;
 mod kind;
 mod schedule;
 mod scripted;
@@ -24,6 +23,8 @@ mod windows;
 
 #[cfg(not(loom))]
 pub use auto::AutoSource;
+#[cfg(not(loom))]
+pub use hardware::HardwareSource;
 pub use kind::SourceKind;
 pub use schedule::{Ledger, LoopSchedule, Pattern};
 pub use scripted::{NoSource, ScriptedSource};

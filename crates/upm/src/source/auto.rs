@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use super::{
-    Caps, CounterSource, Ledger, LoopSchedule, Scope, SourceError, SourceKind, TrapParameters,
-    TrapSource,
+    Caps, CounterSource, HardwareSource, Ledger, LoopSchedule, Scope, SourceError, SourceKind,
+    TrapParameters, TrapSource,
 };
 use crate::area::Areas;
 use crate::counters::Counters;
@@ -68,6 +68,7 @@ impl AutoSource {
                 Some(ledger) => Ok(Box::new(LoopSchedule::with_ledger(ledger.clone()))),
                 None => none("the program's loops do not say what they touch"),
             },
+            SourceKind::Hardware => Ok(Box::new(HardwareSource::open()?)),
             SourceKind::Guards => Ok(Box::new(TrapSource::by_guards(self.parameters)?)),
             SourceKind::Userfaults => Ok(Box::new(TrapSource::by_userfault(self.parameters)?)),
             SourceKind::Rights => Ok(Box::new(TrapSource::new(self.parameters))),

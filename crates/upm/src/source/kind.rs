@@ -6,6 +6,8 @@
 pub enum SourceKind {
     /// What loops say that they touch: exact.
     Loops,
+    /// Samples by the processor.
+    Hardware,
     /// Guards on shared memory.
     Guards,
     /// Userfaults on shared memory.
@@ -18,13 +20,14 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All, the best first.
-    pub const ORDER: [Self; 5] =
-        [Self::Loops, Self::Guards, Self::Userfaults, Self::Rights, Self::None];
+    pub const ORDER: [Self; 6] =
+        [Self::Loops, Self::Hardware, Self::Guards, Self::Userfaults, Self::Rights, Self::None];
 
     /// What the variable `UPM_SOURCE` calls it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Loops => "loops",
+            Self::Hardware => "hardware",
             Self::Guards => "guards",
             Self::Userfaults => "userfaults",
             Self::Rights => "rights",
@@ -36,6 +39,7 @@ impl SourceKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Loops => "loop schedules",
+            Self::Hardware => "hardware samples",
             Self::Guards => "guards",
             Self::Userfaults => "userfaults",
             Self::Rights => "access rights",

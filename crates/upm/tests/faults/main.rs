@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that has no value fails")]
 
 mod handlers;
+mod hardware;
 mod memory;
 mod sources;
 mod windows;
