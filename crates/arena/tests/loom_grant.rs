@@ -1,12 +1,11 @@
-//! Models of the grant: a reader never sees the processors of one epoch with the number of another,
-//! and a master outside its turn knows that, or finds the grant of the turn that came meanwhile.
+//! Model of the grant: a reader never sees the processors of one epoch with the number of another.
 //! The twins in which an access orders nothing are refuted.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_grant`
 #![cfg(loom)]
 
 use loom::sync::Arc;
-use nanothreads_arena::grant::{Grant, GrantArea, Turn};
+use nanothreads_arena::grant::GrantArea;
 use platform::affinity::{CpuId, CpuSet};
 use platform::model::{explore, is_needed};
 
@@ -43,69 +42,4 @@ fn each_ordering_of_a_grant_is_needed() {
         ("grant.recheck", other),
     ];
     is_needed("number_and_processors_are_of_one_epoch", "src/grant.rs", &tags);
-}
-
-/// A shared processor outside the turn, three in it.
-fn grant(area: &GrantArea, shared: bool) {
-    area.publish(if shared { 1 } else { 3 }, false, shared, std::iter::empty());
-}
-
-/// What a master does that is about to fork: steps (1) and (2). The grant with which it forks, and
-/// whether it knew that it is outside its turn.
-fn fork(area: &GrantArea) -> (Grant, bool) {
-    let before = area.read();
-    let is_out = before.shared && matches!(area.turn(), Turn::At(_));
-    (area.read(), is_out)
-}
-
-#[test]
-fn a_master_that_does_not_know_that_it_is_outside_its_turn_has_what_the_turn_brings() {
-    explore(|| {
-        let area = Arc::new(GrantArea::default());
-        area.set_turn(Turn::At(5));
-        grant(&area, true);
-        let written = Arc::clone(&area);
-        let manager = loom::thread::spawn(move || {
-            grant(&written, false);
-            written.set_turn(Turn::Now);
-        });
-        let (found, is_out) = fork(&area);
-        assert!(is_out || !found.shared, "it forks alone in its turn");
-        manager.join().unwrap();
-    });
-}
-
-#[test]
-fn a_master_whose_turn_is_over_knows_when_the_next_one_comes() {
-    explore(|| {
-        let area = Arc::new(GrantArea::default());
-        grant(&area, false);
-        area.set_turn(Turn::Now);
-        let written = Arc::clone(&area);
-        let manager = loom::thread::spawn(move || {
-            written.set_turn(Turn::At(5));
-            grant(&written, true);
-        });
-        let before = area.read();
-        let is_known = matches!(area.turn(), Turn::At(_));
-        assert!(is_known || !before.shared, "it does not know that its turn is over");
-        manager.join().unwrap();
-    });
-}
-
-#[test]
-fn each_ordering_of_a_turn_is_needed() {
-    is_needed(
-        "a_master_that_does_not_know_that_it_is_outside_its_turn_has_what_the_turn_brings",
-        "src/grant.rs",
-        &[("turn.say", "it forks alone in its turn"), ("turn.hear", "it forks alone in its turn")],
-    );
-    is_needed(
-        "a_master_whose_turn_is_over_knows_when_the_next_one_comes",
-        "src/grant.rs",
-        &[
-            ("grant.publish", "it does not know that its turn is over"),
-            ("grant.read", "it does not know that its turn is over"),
-        ],
-    );
 }

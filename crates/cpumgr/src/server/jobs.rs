@@ -42,12 +42,6 @@ impl Start {
     }
 }
 
-/// What a client said, within bounds.
-pub(super) fn checked(range: Range) -> Range {
-    let least = range.least.max(1);
-    Range { least, most: range.most.max(least) }
-}
-
 impl Server {
     /// The submissions that may start now, in the order in which they do.
     pub(super) fn next_starts(&self, now: u64) -> Vec<Start> {

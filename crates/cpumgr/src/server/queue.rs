@@ -33,7 +33,6 @@ use policies::{AppId, AppView, Waiting};
 
 use super::Server;
 use super::bounds::{MAX_PLACES, MAX_PROGRAMS};
-use super::jobs::checked;
 use crate::duration;
 use crate::escape::escape;
 use crate::submissions::Verdict;
@@ -71,6 +70,12 @@ impl Place {
     pub(super) fn rank(&self) -> usize {
         self.rank
     }
+}
+
+/// What a client said, within bounds.
+fn checked(range: Range) -> Range {
+    let least = range.least.max(1);
+    Range { least, most: range.most.max(least) }
 }
 
 impl Server {
