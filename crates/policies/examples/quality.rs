@@ -2,7 +2,8 @@
 //! `cargo run --release -p nanothreads-policies --example quality`.
 //!
 //! 100 workloads by a fixed rule: 8 to 64 processors, 2 to 12 copies of 1 to 4 programs with serial
-//! phases, changing requests, speedup curves from poor to linear, arrivals over some seconds. Each
+//! phases, changing requests, speedup curves from poor to linear, arrivals over some seconds. Other
+//! workloads, and other parameters: `-- 1000 pdpa.min-efficiency=0.6` begins with number 1000. Each
 //! row: response time and makespan relative to the default policy on the same workload (geometric
 //! means), mean slowdown against the machine alone, fairness, how often a policy is the best, and
 //! what it moves.
@@ -13,7 +14,7 @@ use policies::sim::{
     Curve, Job, MachineSpec, Options, Outcome, Pattern, Phase, Program, SimError, Span, Workload,
     simulate,
 };
-use policies::{DEFAULT_POLICY, Needs, Registry};
+use policies::{DEFAULT_POLICY, Needs, Registry, Settings};
 
 const WORKLOADS: u64 = 100;
 
@@ -93,13 +94,33 @@ struct Sums {
     reallocations: u64,
 }
 
+/// The number of the first workload, and parameters of policies, as the command line has them.
+fn arguments() -> Option<(u64, BTreeMap<String, Settings>)> {
+    let (mut first, mut parameters) = (0, BTreeMap::<String, Settings>::new());
+    for word in std::env::args().skip(1) {
+        match word.split_once('=') {
+            None => first = word.parse().ok()?,
+            Some((key, value)) => {
+                let (policy, key) = key.split_once('.')?;
+                let settings = parameters.entry(policy.to_owned()).or_default();
+                settings.insert(key.to_owned(), value.parse().ok()?);
+            }
+        }
+    }
+    Some((first, parameters))
+}
+
 fn main() -> Result<(), SimError> {
+    let Some((first, parameters)) = arguments() else {
+        eprintln!("usage: quality [FIRST] [POLICY.PARAMETER=VALUE ...]");
+        std::process::exit(2);
+    };
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
     let names = registry.names();
     let mut sums: BTreeMap<&str, Sums> =
         names.iter().map(|name| (*name, Sums::default())).collect();
-    for seed in 0..WORKLOADS {
-        let workload = workload(seed);
+    for seed in first..first.saturating_add(WORKLOADS) {
+        let workload = Workload { parameters: parameters.clone(), ..workload(seed) };
         let outcomes: Vec<Outcome> = names
             .iter()
             .map(|name| simulate(&workload, &registry, &Options::policy(name)))
