@@ -52,10 +52,10 @@ const MANAGER: &str = "cpumgr";
 const MANAGER_TESTS: [&str; 6] = ["policies", "fence", "users", "domain", "gangs", "release"];
 /// Tests of programs on the engine under the manager, and whose they are.
 const TOGETHER: &str = "nanos";
-const TOGETHER_TESTS: [&str; 1] = ["hand_over"];
+const TOGETHER_TESTS: [&str; 2] = ["hand_over", "turns"];
 /// Tests that print what they measure, and how such lines begin: they are shown of programs that
 /// ended well.
-const MEASURING: [&str; 3] = [TOGETHER_TESTS[0], "gangs", "release"];
+const MEASURING: [&str; 4] = [TOGETHER_TESTS[0], TOGETHER_TESTS[1], "gangs", "release"];
 const SHOWN: &str = "measured: ";
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
