@@ -21,9 +21,9 @@ fn step(old: &[f64], new: &mut [f64], first: usize) {
         if row == 0 || row + 1 == ROWS {
             continue;
         }
-        for column in 1..WIDTH - 1 {
+        for (column, cell) in cells.iter_mut().enumerate().take(WIDTH - 1).skip(1) {
             let at = row * WIDTH + column;
-            cells[column] = 0.25 * (old[at - WIDTH] + old[at + WIDTH] + old[at - 1] + old[at + 1]);
+            *cell = 0.25 * (old[at - WIDTH] + old[at + WIDTH] + old[at - 1] + old[at + 1]);
         }
     }
 }
