@@ -64,8 +64,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "nanothreads-upm",
-        may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads-engine"],
-        reason: "upm implements the engine's LoopObserver on platform and arena",
+        may_use: &["nanothreads-platform"],
+        reason: "upm knows threads, pages and nodes, and no runtime: it uses platform",
     },
     Rule {
         package: "omp-shim",
