@@ -48,10 +48,26 @@ pub(crate) fn library_directory(named: Option<&Path>) -> Result<PathBuf, NoLibra
         Some((directory, _)) => directory,
         None => return Err(NoLibrary::Absent { looked }),
     };
-    match trust::objection(&directory.join(LIBRARY)) {
+    match objection(&directory) {
         None => Ok(directory),
         Some(why) => Err(NoLibrary::Unsafe { directory, why }),
     }
+}
+
+/// Why the directory must not be put in front of a program's libraries: the loader takes any
+/// library from there, and not ours alone.
+fn objection(directory: &Path) -> Option<String> {
+    trust::objection(&directory.join(LIBRARY)).or_else(|| {
+        let entries = match directory.read_dir() {
+            Ok(entries) => entries,
+            Err(error) => {
+                return Some(format!("{} cannot be read: {error}", directory.display()));
+            }
+        };
+        let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+        let libraries = names.filter(|name| name.to_string_lossy().contains(".so"));
+        libraries.map(|name| directory.join(name)).find_map(|library| trust::objection(&library))
+    })
 }
 
 pub(crate) fn is_awkward(directory: &Path) -> bool {
@@ -94,5 +110,28 @@ mod tests {
         assert_eq!(library_directory(Some(dir.path())), Err(NoLibrary::Absent { looked }));
         std::fs::write(dir.path().join(LIBRARY), "").unwrap();
         assert!(library_directory(Some(dir.path())).is_ok());
+    }
+
+    #[test]
+    fn any_library_there_that_others_may_change_makes_the_directory_unsafe() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        for name in [LIBRARY, "libnanos_count.so", "libm.so.6", "notes"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let change = |name: &str, mode: u32| {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(dir.path().join(name), mode).unwrap();
+        };
+        // What no loader looks for is none of its business.
+        change("notes", 0o666);
+        assert!(library_directory(Some(dir.path())).is_ok());
+        for name in ["libnanos_count.so", "libm.so.6"] {
+            change(name, 0o666);
+            let refused = library_directory(Some(dir.path()));
+            let Err(NoLibrary::Unsafe { why, .. }) = refused else { panic!("{refused:?}") };
+            assert!(why.contains(name), "{why}");
+            change(name, 0o644);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! # Protocol
 //! 1. The manager writes at its beginning and after each change (`keeper`).
-//! 2. A clean end forgets: an end by a signal removes the file, as does idleness, unless the file
+//! 2. A clean end forgets, unless programs wait, which start the next manager themselves: an end by a signal removes the file, as does idleness, unless the file
 //!    was a killed manager's before: no user decided to drop its settings. A kill, and the loss of
 //!    the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle manager,
 //!    but an idle end of the next manager forgets what they hand on.
@@ -37,7 +37,8 @@ use crate::submissions::Submissions;
 
 /// The version of the file.
 const VERSION: u32 = 1;
-/// The longest file: a thousand processes that run and 512 that wait need a tenth of it.
+/// The longest file: a thousand processes that run and 512 that wait need a tenth of it. Where it
+/// would be longer the numbers of submissions are left out.
 const MAX_FILE: u64 = 1 << 20;
 
 /// What is kept.
@@ -141,7 +142,7 @@ fn place(socket: &Path) -> PathBuf {
 /// When there is no thread.
 pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Settings>> {
     let write = |path: &Path, settings: &Settings| -> io::Result<()> {
-        keeper::replace(path, &serde_json::to_vec(settings)?)
+        keeper::replace(path, &settings.written()?)
     };
     Keeper::start(place(socket), "what this one was told", write)
 }
@@ -182,6 +183,20 @@ impl Settings {
             restarted: false,
             programs_only: false,
         }
+    }
+
+    /// As the next manager reads it.
+    fn written(&self) -> io::Result<Vec<u8>> {
+        let text = serde_json::to_vec(self)?;
+        if text.len() as u64 <= MAX_FILE {
+            return Ok(text);
+        }
+        tracing::warn!(
+            bytes = text.len(),
+            "too much is known for the next manager: the numbers of submissions are left out"
+        );
+        let submissions = self.submissions.last_alone();
+        Ok(serde_json::to_vec(&Self { submissions, ..self.clone() })?)
     }
 
     fn parse(text: &[u8]) -> io::Result<Self> {
@@ -239,6 +254,8 @@ impl Settings {
 mod tests {
     use std::fs;
 
+    use platform::process::Pid;
+
     use super::*;
 
     fn some() -> Settings {
@@ -291,6 +308,21 @@ mod tests {
         }
         fs::write(place(&socket), vec![b' '; 2 << 20]).unwrap();
         assert_eq!(left_at(&socket), None);
+    }
+
+    #[test]
+    fn what_would_be_longer_than_the_next_manager_reads_goes_without_the_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("app.sock");
+        let mut settings = some();
+        for pid in 0..20_000 {
+            settings.submissions.enter(None, 7, Pid(pid), true);
+        }
+        let keeper = super::keeper(&socket).unwrap();
+        keeper.keep(settings.clone());
+        drop(keeper);
+        let submissions = settings.submissions.last_alone();
+        assert_eq!(left_at(&socket), Some(Settings { submissions, ..settings }));
     }
 
     #[test]

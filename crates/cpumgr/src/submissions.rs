@@ -8,7 +8,9 @@
 //!   within [`REPORT`] of the end never will.
 //! - N3 One that left the queue without having begun was cancelled.
 //! - N4 How the last [`KEPT`] ended is kept. Of those before nothing is known but that they ended.
-//! - N5 A user depends on its own submissions only, and learns nothing of others'.
+//! - N5 A process has one number. When it is submitted anew and admitted, how the earlier one ended
+//!   is not known: else a process that never ends would leave numbers without an end.
+//! - N6 A user depends on its own submissions only, and learns nothing of others'.
 //!
 //! [`ToManager::Outcome`]: arena::message::ToManager::Outcome
 
@@ -83,7 +85,7 @@ impl Submissions {
         id
     }
 
-    /// Whether there is, or was, one of this number that is this user's to know of (N5).
+    /// Whether there is, or was, one of this number that is this user's to know of (N6).
     pub(crate) fn is_known(&self, id: u64, uid: u32, sees_all: bool) -> bool {
         match self.known.get(&id) {
             Some(submission) => sees_all || submission.uid == uid,
@@ -95,6 +97,22 @@ impl Submissions {
         if let Some(submission) = self.known.get_mut(&id) {
             submission.stage = Stage::Runs(None);
         }
+    }
+
+    /// Its process has another number from now on (N5).
+    pub(crate) fn is_superseded(&mut self, id: u64) {
+        if let Some(submission) = self.known.get_mut(&id)
+            && matches!(submission.stage, Stage::Runs(_))
+        {
+            submission.stage = Stage::Ended(Ending::Unknown);
+        }
+        self.forget();
+    }
+
+    /// The last number alone, for a place where all do not fit: of those before nothing is known
+    /// but that they ended.
+    pub(crate) fn last_alone(&self) -> Self {
+        Self { last: self.last, known: BTreeMap::new() }
     }
 
     /// It left the queue without having begun (N3).
@@ -307,6 +325,24 @@ mod tests {
         assert!(!all.is_known(KEPT as u64, 8, false), "another user's");
         assert_eq!(all.verdict(&after("1")), Verdict::Met);
         assert!(why(all.verdict(&after("ok:1"))).contains("too long ago"));
+    }
+
+    #[test]
+    fn a_process_that_is_submitted_again_and_again_has_one_number() {
+        let mut all = Submissions::default();
+        let mut before = None;
+        for _ in 0..3 * KEPT {
+            let id = all.enter(None, 7, Pid(100), true);
+            all.begins(id);
+            if let Some(before) = before.replace(id) {
+                all.is_superseded(before);
+            }
+        }
+        assert_eq!(all.known.len(), KEPT + 1);
+        let last = 3 * KEPT as u64;
+        assert_eq!(all.verdict(&after(&(last - 1).to_string())), Verdict::Met);
+        assert_eq!(all.verdict(&after(&last.to_string())), Verdict::NotYet);
+        assert_eq!(all.last_alone().enter(None, 7, Pid(1), true), last + 1);
     }
 
     #[test]

@@ -128,6 +128,15 @@ impl Drop for Job {
 
 #[test]
 fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
+    a_queue_stays_in_order_after(Manager::kill);
+}
+
+#[test]
+fn a_queue_does_not_burst_open_when_its_manager_is_stopped() {
+    a_queue_stays_in_order_after(|manager| done(manager, &["stop"]));
+}
+
+fn a_queue_stays_in_order_after(end: fn(&mut Manager)) {
     let mut manager = Manager::start(&["--mpl", "1"]);
     let (socket, dir) = (manager.socket(), manager.dir.path().to_owned());
     let _ends = EndManagers(&dir);
@@ -147,7 +156,7 @@ fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
     let pids: Vec<u32> = jobs[1..].iter().map(|job| job.child.id()).collect();
     kept(&manager, &format!("\"waiting\":[{{\"pid\":{}", pids[0]));
     kept(&manager, &format!("{{\"pid\":{},", pids[3]));
-    manager.kill();
+    end(&mut manager);
 
     // The programs that wait start the next manager themselves.
     let report = waiting(4);
@@ -157,7 +166,7 @@ fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
         "first come, first served"
     );
     assert_eq!((report.queue.level, report.queue.running), (Some(1), 1));
-    assert_eq!(order(), "0", "no program starts because a manager was killed");
+    assert_eq!(order(), "0", "no program starts because a manager has ended");
     for (at, job) in jobs.iter_mut().enumerate() {
         eventually("the next one runs", || (order().len() == at + 1).then_some(()));
         job.end();

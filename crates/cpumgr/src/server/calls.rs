@@ -106,8 +106,11 @@ impl Server {
         for older in older {
             // It is the same process, and what was submitted has not ended.
             let before = self.connections.get_mut(&older).and_then(|it| it.submission.take());
-            if let Some(connection) = self.connections.get_mut(&serial) {
-                connection.submission = connection.submission.or(before);
+            let connection = self.connections.get_mut(&serial);
+            match (before, connection.map(|it| &mut it.submission)) {
+                (Some(before), Some(Some(_)) | None) => self.submissions.is_superseded(before),
+                (Some(before), Some(none)) => *none = Some(before),
+                (None, _) => {}
             }
             self.doom(older, "its process comes anew");
         }

@@ -243,6 +243,11 @@ impl Server {
     pub(super) fn leave_settings(&mut self, ended: &Ended) {
         let Some(keeper) = self.legacy.keeper.take() else { return };
         let forgets = match ended {
+            // Those that wait start the next manager: without what was in force all would begin.
+            Ended::Signal | Ended::Stopped if !self.queue.is_empty() => {
+                keeper.keep(self.handed_on(ended));
+                false
+            }
             Ended::Signal | Ended::Stopped => true,
             Ended::Idle => !self.legacy.is_inherited,
             // The path may be another's by now.
