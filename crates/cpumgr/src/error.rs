@@ -150,7 +150,8 @@ fn advice(error: &ConnectError) -> &'static str {
             "; `cpumgr run PROGRAM` starts a manager, `cpumgr daemon` too"
         }
         ConnectError::Unreachable { source, .. } if source.is(Errno::EACCES as i32) => {
-            "; it belongs to another user: choose your own with --socket or NANOS_CPUMGR"
+            "; it, or a directory on its way, is another user's or closed to you: choose your own with --socket or \
+             NANOS_CPUMGR"
         }
         ConnectError::Unreachable { .. } => "; choose another one with --socket or NANOS_CPUMGR",
         ConnectError::Message { .. }

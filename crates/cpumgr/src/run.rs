@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
 use arena::message::{After, Control, FromManager, Narrow, Range, Submit, ToManager};
-use platform::{affinity, process};
+use nix::errno::Errno;
+use platform::affinity::{self, CpuSet};
+use platform::process;
 
 use crate::administration;
 use crate::cli::{IdleExit, Preload, RunArgs, Team};
@@ -23,6 +25,7 @@ use crate::daemon::{BACKGROUND_IDLE, Options, background, fresh};
 use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::instance::{Holder, InstanceError};
+use crate::machine::MachineError;
 use crate::preload::{self, Program};
 use crate::{inherited, instance, machine, newcomer, socket, status};
 
@@ -134,9 +137,9 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
         }
     }
     if let Some(cpus) = &args.cpus
-        && let Err(error) = affinity::set_affinity(None, cpus)
+        && let Err(error) = keep_to(cpus)
     {
-        return Error::System(error);
+        return error;
     }
     match library_directory(args.lib.as_deref()) {
         Ok(directory) => {
@@ -169,6 +172,18 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
     inherited::pass_on(&mut command);
     let source = command.exec();
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
+}
+
+/// Keeps this process, and the program that it becomes, to these processors.
+fn keep_to(cpus: &CpuSet) -> Result<(), Error> {
+    let Err(error) = affinity::set_affinity(None, cpus) else { return Ok(()) };
+    match affinity::affinity(None) {
+        Ok(allowed) if error.is(Errno::EINVAL as i32) => {
+            Err(MachineError::NotAllowed { asked: cpus.clone(), missing: cpus.clone(), allowed }
+                .into())
+        }
+        _ => Err(error.into()),
+    }
 }
 
 /// Puts the library in front of those that the program finds, where the loader can be told of it:

@@ -3,11 +3,12 @@
 //!
 //! # Protocol
 //! 1. The manager writes at its beginning and after each change (`keeper`).
-//! 2. A clean end forgets, unless programs wait, which start the next manager themselves: an end by a signal removes the file, as does idleness, unless the file
-//!    was a killed manager's before: no user decided to drop its settings. A kill, and the loss of
-//!    the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle manager,
-//!    but an idle end of the next manager forgets what they hand on.
-//!    SIGUSR2, by which a service is restarted, keeps programs, places and what is attached alone.
+//! 2. A clean end forgets, unless programs wait, which start the next manager themselves: an end by
+//!    a signal removes the file, as does idleness, unless the file was a killed manager's before:
+//!    no user decided to drop its settings. A kill, and the loss of the socket file, keep it. So do
+//!    `cpumgr restart` and a `run` that replaces an idle manager, but an idle end of the next
+//!    manager forgets what they hand on. SIGUSR2, by which a service is restarted, keeps programs,
+//!    places and what is attached alone.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace, level and what
 //!    was drained from it, unless its own options say otherwise. A program that ran counts as
 //!    running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and is

@@ -48,6 +48,17 @@ fn exit_codes_signals_and_arguments_are_the_programs_own() {
 }
 
 #[test]
+fn processors_that_are_not_to_be_had_are_named_and_nothing_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    let mut command = run(dir.path());
+    let output = command.args(["--cpus", "1023", "--", "echo", "ran"]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    let said = errors(&output);
+    assert!(said.contains("--cpus 1023") && said.contains("this process may use"), "{said}");
+}
+
+#[test]
 fn where_no_terminal_can_hear_a_warning_the_program_runs_and_exit_codes_are_what_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
