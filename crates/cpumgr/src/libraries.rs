@@ -8,12 +8,13 @@
 //! - L1 Nothing here waits for a program: no pipe, no device, and nothing of a file system that a
 //!   program may answer for (FUSE, or one that this process does not see mounted) is opened.
 //! - L2 What is read is bounded: [`MAPS`] of a process's maps, [`MOST`] libraries, of each what
-//!   `elf` reads.
+//!   `elf` reads, and nothing after the time that the caller gives for all processes together.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use procfs::FromBufRead;
 use procfs::process::{MMapPath, MemoryMap, MemoryMaps, MountInfo, Process};
@@ -72,12 +73,12 @@ fn lines(file: impl Read) -> impl Iterator<Item = String> {
 }
 
 /// The OpenMP libraries that process `pid` has mapped, as far as the kernel shows them to this
-/// process.
-pub(crate) fn of_process(pid: i32, mounts: &Mounts) -> Vec<Library> {
+/// process, and as they are found until then.
+pub(crate) fn of_process(pid: i32, mounts: &Mounts, until: Instant) -> Vec<Library> {
     let maps = Process::new(pid).and_then(|process| process.open_relative("maps"));
     let Ok(maps) = maps else { return Vec::new() };
     let mut found: Vec<Library> = Vec::new();
-    for (path, map) in among(maps.take(MAPS)) {
+    for (path, map) in among(maps.take(MAPS), until) {
         let path = escape(path.as_os_str().as_encoded_bytes());
         match found.iter_mut().find(|it| it.path == path) {
             // One path may have named several files by and by.
@@ -90,9 +91,10 @@ pub(crate) fn of_process(pid: i32, mounts: &Mounts) -> Vec<Library> {
 
 /// The maps that are of OpenMP libraries by their names; of each file one, and one more for each
 /// device.
-fn among(maps: impl Read) -> Vec<(PathBuf, MemoryMap)> {
+fn among(maps: impl Read, until: Instant) -> Vec<(PathBuf, MemoryMap)> {
     let mut found: Vec<(PathBuf, MemoryMap)> = Vec::new();
     for line in lines(maps)
+        .take_while(|_| Instant::now() < until)
         .filter(|line| ["/libgomp", "/libomp", "/libiomp"].iter().any(|it| line.contains(it)))
     {
         let Some(map) = MemoryMaps::from_buf_read(line.as_bytes())
@@ -134,6 +136,8 @@ fn is_ours(pid: i32, map: &MemoryMap, mounts: &Mounts) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -144,7 +148,8 @@ mod tests {
             7f03-7f04 r-xp 00000000 08:01 3 /lib/libc.so.6\n7f04-7f05 rw-p 00000000 00:00 0 [heap]\n\
             7f05-7f06 r-xp 00000000 08:01 4 /libgomp/other.so\n\
             7f06-7f07 r-xp 00000000 08:01 5 /\xff/libomp.so\nlibgomp\n/libgomp\n";
-        let found = among(&maps[..]);
+        let soon = Instant::now() + Duration::from_secs(600);
+        let found = among(&maps[..], soon);
         let found: Vec<_> =
             found.iter().map(|(path, map)| (path.to_str().unwrap(), map.inode)).collect();
         let expected = [
@@ -153,7 +158,8 @@ mod tests {
             ("/\u{fffd}/libomp.so", 5),
         ];
         assert_eq!(found, expected);
-        assert!(among(&b""[..]).is_empty() && among(&b"\xff/\n\n/"[..]).is_empty());
+        assert!(among(&b""[..], soon).is_empty() && among(&b"\xff/\n\n/"[..], soon).is_empty());
+        assert!(among(&maps[..], Instant::now()).is_empty(), "the time is over");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection};
 use arena::message::{FromManager, Narrow, ProgramStatus, QueuedStatus, Status, ToManager};
@@ -22,6 +22,8 @@ pub use crate::libraries::Library;
 
 /// How long each part of the answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long the libraries of all programs together are looked for.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A whole report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,7 +41,8 @@ pub struct Report {
     pub advice: Option<Forecast>,
     /// The OpenMP libraries that each program has mapped, by process: which one was really taken
     /// (D17). What the kernel shows to the process that asks for the report; nothing for processes
-    /// of other users.
+    /// of other users, and of those that there was no time for (half a second for all of them: a
+    /// program may have 65,530 maps).
     pub loaded: BTreeMap<i32, Vec<Library>>,
 }
 
@@ -53,7 +56,9 @@ impl Report {
         let pids = report.programs.iter().map(|program| program.pid);
         let pids = pids.chain(report.status.silent.iter().copied());
         let mounts = Mounts::read();
-        report.loaded = pids.map(|pid| (pid, libraries::of_process(pid, &mounts))).collect();
+        let until = Instant::now() + LOOK;
+        let of = |pid: i32| (pid, libraries::of_process(pid, &mounts, until));
+        report.loaded = pids.map(of).collect();
         report.advice = advice::of(&report.programs, report.status.processor_count);
         Ok(report)
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use procfs::process::Process;
 use serde::Serialize;
@@ -17,6 +18,8 @@ use crate::libraries::{self, Mounts};
 
 /// The most that is read of a process's maps.
 const MAPS: u64 = 16 << 20;
+/// How long the OpenMP libraries of one process are looked for.
+const LOOK: Duration = Duration::from_secs(2);
 /// What rayon's library has among its constants.
 const RAYON: &[u8] = b"RAYON_NUM_THREADS";
 /// What programs on our library have.
@@ -76,7 +79,7 @@ pub(super) fn of_process(pid: i32) -> Result<Vec<Pool>, Error> {
              user and to root only"
         ))
     })?;
-    let openmp = libraries::of_process(pid, &Mounts::read());
+    let openmp = libraries::of_process(pid, &Mounts::read(), Instant::now() + LOOK);
     let is_ours = openmp.iter().any(|it| it.ours);
     let mut pools: Vec<Pool> = openmp.iter().map(|it| of_openmp(&it.path, it.ours)).collect();
     pools.extend(
