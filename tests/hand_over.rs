@@ -9,8 +9,10 @@
     reason = "a step of a test that fails is a failed test, in the helpers, too"
 )]
 
+mod manager;
+
 use nanothreads::Team;
-use platform::affinity::{CpuSet, affinity};
+use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
 use platform::process::{self, Pid};
 use std::io::{BufRead, BufReader, Write};
@@ -28,9 +30,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Set in programs.
 const IS_PROGRAM: &str = "NANOS_HAND_OVER_PROGRAM";
-/// Names the manager's program where that is not in the folder of this one: in the guest of
-/// `cargo xtask vm smp`.
-const ELSEWHERE: &str = "CPUMGR_TEST_MANAGER";
 /// Hand-overs that are timed.
 const ROUNDS: usize = 20;
 
@@ -228,18 +227,7 @@ struct Manager {
 impl Manager {
     /// `None`, with a printed reason, where two programs cannot be shown with it.
     fn start(is_domain: bool) -> Option<Self> {
-        let mask = affinity(None).unwrap();
-        if mask.len() < 3 {
-            platform::skip!("needs three processors, this process may use {mask}");
-            return None;
-        }
-        // Beside the folder of the tests.
-        let beside = || Some(std::env::current_exe().ok()?.parent()?.parent()?.join("cpumgr"));
-        let program = std::env::var_os(ELSEWHERE).map(PathBuf::from).or_else(beside).unwrap();
-        if !program.exists() {
-            platform::skip!("no {} (cargo build -p cpumgr)", program.display());
-            return None;
-        }
+        let (mask, program) = manager::found()?;
         let cpus: CpuSet = mask.iter().take(3).collect();
         let mut options = vec!["--cpus".to_owned(), cpus.to_string()];
         options.extend(["--quantum", "10s"].map(String::from));

@@ -9,8 +9,9 @@
     reason = "a step of a test that fails is a failed test, in the helpers, too"
 )]
 
+mod manager;
+
 use nanothreads::Team;
-use platform::affinity::affinity;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -22,9 +23,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Set in programs: regions that it forks.
 const REGIONS: &str = "NANOS_TURNS_REGIONS";
-/// Names the manager's program where that is not in the folder of this one: in the guest of
-/// `cargo xtask vm smp`.
-const ELSEWHERE: &str = "CPUMGR_TEST_MANAGER";
 /// Programs that take turns, each as wide as the machine.
 const PROGRAMS: usize = 3;
 const QUANTUM: Duration = Duration::from_millis(50);
@@ -106,18 +104,7 @@ struct Manager {
 impl Manager {
     /// `None`, with a printed reason, where a turn is not to be seen with it.
     fn start(policy: &str) -> Option<Self> {
-        let mask = affinity(None).unwrap();
-        if mask.len() < 3 {
-            platform::skip!("needs three processors, this process may use {mask}");
-            return None;
-        }
-        // Beside the folder of the tests.
-        let beside = || Some(std::env::current_exe().ok()?.parent()?.parent()?.join("cpumgr"));
-        let program = std::env::var_os(ELSEWHERE).map(PathBuf::from).or_else(beside).unwrap();
-        if !program.exists() {
-            platform::skip!("no {} (cargo build -p cpumgr)", program.display());
-            return None;
-        }
+        let (_, program) = manager::found()?;
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("app.sock");
         let quantum = format!("{}ms", QUANTUM.as_millis());
