@@ -63,7 +63,7 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
         }
         shown => return print(&in_force(&socket, shown)?),
     };
-    Ok(change(&socket, control)?)
+    lasting(&socket, control)
 }
 
 /// One setting as it is in force, or all.
@@ -209,8 +209,30 @@ pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
         {
             Error::Usage(error.to_string())
         }
-        _ => error.into(),
-    })
+        _ => Error::from(error),
+    })?;
+    warn_of_loss(&socket);
+    Ok(())
+}
+
+/// A change that the next manager is to know, too.
+fn lasting(socket: &Path, control: Control) -> Result<(), Error> {
+    change(socket, control)?;
+    warn_of_loss(socket);
+    Ok(())
+}
+
+/// Says that a change is in force, and would be lost with the manager.
+fn warn_of_loss(socket: &Path) {
+    // The change is made, whatever becomes of this question.
+    let Ok(status) = status::of_manager(socket) else { return };
+    if !status.unkept.is_empty() {
+        eprintln!(
+            "cpumgr: in force, but lost if manager {} is killed: {}",
+            status.manager_pid,
+            status.unkept.iter().map(|it| printable(it)).collect::<Vec<_>>().join("; ")
+        );
+    }
 }
 
 /// `cpumgr mpl`: changes the level, or shows it.
@@ -226,7 +248,7 @@ pub fn level(args: &MplArgs) -> Result<(), Error> {
     let Some(level) = args.level else {
         return print(&format!("{}\n", level_text(status::of_manager(&socket)?.level)));
     };
-    Ok(change(&socket, Control::Level { level: level.number() })?)
+    lasting(&socket, Control::Level { level: level.number() })
 }
 
 /// What `cpumgr set --json` shows.

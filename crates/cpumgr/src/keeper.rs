@@ -7,6 +7,7 @@
 //! - K2 Copies are written [`PAUSE`] apart. While another copy waits at the end of each pause, the
 //!   pause doubles, up to [`LONGEST`]: programs that come and go by the thousand cost a few writes.
 //! - K3 An urgent copy ends the pause: it is written as soon as the writer has a processor.
+//! - K4 What the last write could not do is known until one does it, and is logged once.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,10 +20,14 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use platform::{SysError, SysResult};
 
+use crate::escape::escape;
+
 /// The time between two writes.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The time between two writes of what changes all the time.
 const LONGEST: Duration = Duration::from_millis(320);
+/// Characters of its path in reports.
+const SHOWN: usize = 100;
 
 #[derive(Debug)]
 struct Desk<T> {
@@ -31,6 +36,14 @@ struct Desk<T> {
     /// It does not wait for the end of the pause.
     urgent: bool,
     ends: bool,
+    /// Why the last copy was not written as it was left (K4).
+    trouble: Option<String>,
+}
+
+impl<T> Default for Desk<T> {
+    fn default() -> Self {
+        Self { next: None, urgent: false, ends: false, trouble: None }
+    }
 }
 
 type Shared<T> = Arc<(Mutex<Desk<T>>, Condvar)>;
@@ -61,13 +74,14 @@ impl<T: Send + 'static> Keeper<T> {
         write: fn(&Path, &T) -> io::Result<()>,
         pauses: [Duration; 2],
     ) -> SysResult<Self> {
-        let desk: Shared<T> =
-            Arc::new((Mutex::new(Desk { next: None, urgent: false, ends: false }), Condvar::new()));
+        let desk: Shared<T> = Arc::new((Mutex::new(Desk::default()), Condvar::new()));
         let side = Arc::clone(&desk);
         let write_one = move |copy: &T| {
-            if let Err(error) = write(&path, copy) {
-                tracing::warn!(%error, path = %path.display(), "the next manager will not know {what}");
-            }
+            write(&path, copy).map_err(|error| {
+                let path = escape(path.as_os_str().as_encoded_bytes());
+                let path: String = path.chars().take(SHOWN).collect();
+                format!("{what}: {error} ({path})")
+            })
         };
         let writer = std::thread::Builder::new()
             .name("keeper".into())
@@ -85,6 +99,11 @@ impl<T: Send + 'static> Keeper<T> {
     /// The same of one that is written without a pause (K3).
     pub(crate) fn keep_at_once(&self, copy: T) {
         change(&self.desk, |desk| (desk.next, desk.urgent) = (Some(copy), true));
+    }
+
+    /// What the next manager would not know if this one were killed now, and why.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.desk.0.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
     }
 
     /// Ends without writing what was left last: the path may be another manager's by now.
@@ -109,7 +128,11 @@ fn change<T>(shared: &Shared<T>, change: impl FnOnce(&mut Desk<T>)) {
     changed.notify_one();
 }
 
-fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T), [least, most]: [Duration; 2]) {
+fn write_all<T>(
+    shared: &Shared<T>,
+    write: impl Fn(&T) -> Result<(), String>,
+    [least, most]: [Duration; 2],
+) {
     let (desk, changed) = &**shared;
     let mut pause = least;
     loop {
@@ -121,13 +144,26 @@ fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T), [least, most]: [Duration
             desk.next.take()
         };
         let Some(copy) = copy else { return };
-        write(&copy);
+        let trouble = write(&copy).err();
         // K2, K3; the end does not wait for it.
-        let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+        note(&mut desk.trouble, trouble);
         let paused = changed.wait_timeout_while(desk, pause, |desk| !(desk.ends || desk.urgent));
         let (desk, _) = paused.unwrap_or_else(PoisonError::into_inner);
         pause = if desk.next.is_some() { (2 * pause).min(most) } else { least };
     }
+}
+
+/// K4.
+fn note(before: &mut Option<String>, trouble: Option<String>) {
+    match &trouble {
+        Some(trouble) if before.as_ref() != Some(trouble) => {
+            tracing::warn!(trouble, "the next manager will not know all that this one leaves");
+        }
+        None if before.is_some() => tracing::info!("the next manager will know all again"),
+        _ => {}
+    }
+    *before = trouble;
 }
 
 /// Replaces the file at `path` by one with these contents: a reader always finds a whole file.
@@ -274,6 +310,29 @@ mod tests {
         remove(&path).unwrap();
         assert_eq!(read(&path, 4).unwrap(), None);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_known_until_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        let keeper =
+            Keeper::start(inner.join("kept"), "a number", |path, it: &u8| replace(path, &[*it]));
+        let keeper = keeper.unwrap();
+        assert_eq!(keeper.trouble(), None);
+        let until = |is_so: &dyn Fn(&Option<String>) -> bool| loop {
+            keeper.keep_at_once(1);
+            let trouble = keeper.trouble();
+            if is_so(&trouble) {
+                break trouble;
+            }
+            std::thread::yield_now();
+        };
+        let trouble = until(&|it| it.is_some()).unwrap();
+        assert!(trouble.starts_with("a number: No such file"), "{trouble}");
+        assert!(trouble.contains("inner/kept"), "{trouble}");
+        fs::create_dir(&inner).unwrap();
+        until(&|it| it.is_none());
     }
 
     #[test]

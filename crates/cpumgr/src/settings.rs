@@ -143,7 +143,13 @@ fn place(socket: &Path) -> PathBuf {
 /// When there is no thread.
 pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Settings>> {
     let write = |path: &Path, settings: &Settings| -> io::Result<()> {
-        keeper::replace(path, &settings.written()?)
+        let (text, is_whole) = settings.written()?;
+        keeper::replace(path, &text)?;
+        if is_whole {
+            return Ok(());
+        }
+        let what = format!("more than {MAX_FILE} bytes, so without the numbers of submissions");
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, what))
     };
     Keeper::start(place(socket), "what this one was told", write)
 }
@@ -186,18 +192,14 @@ impl Settings {
         }
     }
 
-    /// As the next manager reads it.
-    fn written(&self) -> io::Result<Vec<u8>> {
+    /// As the next manager reads it, and whether that is all.
+    fn written(&self) -> io::Result<(Vec<u8>, bool)> {
         let text = serde_json::to_vec(self)?;
         if text.len() as u64 <= MAX_FILE {
-            return Ok(text);
+            return Ok((text, true));
         }
-        tracing::warn!(
-            bytes = text.len(),
-            "too much is known for the next manager: the numbers of submissions are left out"
-        );
         let submissions = self.submissions.last_alone();
-        Ok(serde_json::to_vec(&Self { submissions, ..self.clone() })?)
+        Ok((serde_json::to_vec(&Self { submissions, ..self.clone() })?, false))
     }
 
     fn parse(text: &[u8]) -> io::Result<Self> {

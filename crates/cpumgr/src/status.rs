@@ -122,6 +122,11 @@ impl Report {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "kept of its starter: {}", self.status.kept.join(", "));
         }
+        if !self.status.unkept.is_empty() {
+            let unkept = self.status.unkept.join("; ");
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "lost if it is killed: {unkept}");
+        }
         if let Some(level) = self.status.level {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "at most {level} programs run at once");
@@ -373,6 +378,7 @@ pub(crate) mod tests {
             level: Some(3),
             narrow: None,
             kept: Vec::new(),
+            unkept: Vec::new(),
             reasons: vec![(44, "not attached: no".into())],
         }
     }
@@ -473,6 +479,7 @@ pub(crate) mod tests {
             ("0".into(), "0-1".into(), "started inside cpuset /x by process 5".into());
         report.status.narrow = Some(Narrow { processors, count: 1, of, why });
         report.status.kept = vec!["niceness 19".into()];
+        report.status.unkept = vec!["a number: no room".into()];
         let text = report.table();
         assert!(
             text.contains("grace 900us,") && text.contains("kept of its starter: niceness 19\n"),

@@ -243,6 +243,35 @@ fn a_program_whose_threads_run_all_the_time_is_not_bound_to_fewer_processors_by_
 }
 
 #[test]
+fn a_program_that_is_attached_by_itself_has_at_most_what_its_user_said() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus]);
+    let (stranger, tids) = Stranger::run(&manager, "run", &["--max", "1"]);
+    let (mut busy, mut busy_tids) = Stranger::run(&manager, "run", &["--max", "1"]);
+    busy_tids.extend([busy.say("spin"), busy.say("spin")]);
+    let are_bound =
+        |tids: &[Tid], most: usize| masks(tids).iter().all(|mask| mask.len() == most).then_some(());
+    eventually("each has one processor", || are_bound(&tids, 1));
+    // Left alone, its threads would have two.
+    eventually("also the one whose threads run all the time", || are_bound(&busy_tids, 1));
+    drop(busy);
+    let of = |manager: &Manager| {
+        let status = manager.status();
+        status.programs.into_iter().find(|it| it.pid.unsigned_abs() == stranger.pid())
+    };
+    let one = of(&manager).unwrap();
+    assert_eq!((one.max, one.bound), (1, Some(1)), "{one:?}");
+    // Also under the next manager, and until it is said anew.
+    manager.kill();
+    manager.start_again(&["--cpus", &cpus]);
+    let back = eventually("it is attached again", || of(&manager));
+    assert_eq!((back.max, back.bound), (1, Some(1)), "{back:?}");
+    eventually("its threads are bound again", || are_bound(&tids, 1));
+    done(&manager, &["set", "max", &stranger.pid().to_string(), "2"]);
+    eventually("it has both", || are_bound(&tids, 2));
+}
+
+#[test]
 fn a_program_that_is_attached_by_hand_stays_so_and_the_log_says_that_it_suffers() {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &cpus]);

@@ -127,6 +127,28 @@ impl Drop for Job {
 }
 
 #[test]
+fn a_change_that_cannot_be_written_down_is_in_force_and_told() {
+    let manager = Manager::start(&[]);
+    // Nothing can be written there.
+    let blocks = manager.dir.path().join("app.sock.settings.new");
+    fs::create_dir(&blocks).unwrap();
+    let set = || {
+        let output = cpumgr().args(["mpl", "1", "--socket"]).arg(manager.socket()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "it is in force all the same");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = eventually("a later change says so", || Some(set()).filter(|it| !it.is_empty()));
+    assert!(said.contains("in force, but lost if manager"), "{said}");
+    assert!(said.contains("Is a directory"), "{said}");
+    let table = manager.status().table();
+    assert!(table.contains("\nlost if it is killed: what this one was told: Is a dir"), "{table}");
+    fs::remove_dir(&blocks).unwrap();
+    eventually("it is written down", || Some(set()).filter(String::is_empty));
+    assert_eq!(manager.status().status.unkept, Vec::<String>::new());
+}
+
+#[test]
 fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
     a_queue_stays_in_order_after(Manager::kill);
 }

@@ -69,6 +69,9 @@ pub struct Status {
     /// tagged message a map has texts for keys.)
     #[serde(default)]
     pub reasons: Vec<(i32, String)>,
+    /// What the next manager will not know if this one is killed, and why, a phrase each, escaped.
+    #[serde(default)]
+    pub unkept: Vec<String>,
 }
 
 /// A manager that its starter left fewer processors than the machine has.

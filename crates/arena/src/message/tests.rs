@@ -133,6 +133,7 @@ fn the_head_of_a_report_fits_with_as_many_silent_processes_and_reasons_as_there_
         narrow: Some(narrow()),
         kept: vec!["a limit of 18446744073709551615 bytes of address space".into(); 9],
         // Each is cut at 100 characters.
+        unkept: vec!["\\".repeat(250); 2],
         reasons: (0..32).map(|number| (i32::MIN + number, "\\".repeat(100))).collect(),
     };
     let head = FromManager::Status(Box::new(head));

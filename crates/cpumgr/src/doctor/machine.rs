@@ -266,6 +266,15 @@ fn of_status(status: &Status, socket: &Path) -> Finding {
             status.kept.join(", ")
         )
     });
+    if !status.unkept.is_empty() {
+        let says = format!(
+            "if manager {} is killed, the next one will not know {}",
+            status.manager_pid,
+            status.unkept.join("; ")
+        );
+        let remedy = "make room in the socket's directory, or let its user write there";
+        return Finding::note("manager", says, remedy);
+    }
     let lacks: Vec<String> = narrow.into_iter().chain(kept).collect();
     if !lacks.is_empty() {
         let remedy = "end it (cpumgr stop) and start one elsewhere";

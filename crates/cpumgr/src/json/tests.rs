@@ -77,6 +77,7 @@ fn status() -> Status {
         }),
         kept: vec!["niceness 5".into()],
         reasons: vec![(4712, "it has one thread".into())],
+        unkept: vec!["what this one was told: No space left on device (os error 28)".into()],
     }
 }
 

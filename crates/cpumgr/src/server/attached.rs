@@ -77,7 +77,10 @@ pub(super) struct Attached {
     pub(super) within: Option<CpuSet>,
     /// None of that is managed: no thread is bound.
     pub(super) elsewhere: bool,
+    /// On how many processors its threads may run.
     pub(super) max: u32,
+    /// Processors that a user said it is to have before others have more than theirs, and at most.
+    pub(super) bounds: (Option<u32>, Option<u32>),
     pub(super) count: u32,
     pub(super) bound: BTreeMap<i32, Bound>,
     /// Masks that it gave before its processors changed last: a thread that is made by one that is
@@ -148,6 +151,7 @@ impl Attached {
         Ok(Self {
             name: name_of(pid).map_err(gone)?,
             max: number(usable.len()),
+            bounds: (None, None),
             count: number(tids.len()),
             elsewhere: usable.is_empty(),
             within: (usable != *managed).then_some(within),
@@ -287,6 +291,16 @@ impl Attached {
         self.within = (usable != *managed).then_some(within);
         self.unwritten = true;
         Some(usable)
+    }
+
+    /// The most that it is given.
+    pub(super) fn most(&self) -> u32 {
+        self.max.min(self.bounds.1.unwrap_or(u32::MAX)).max(1)
+    }
+
+    /// So many of its threads would run, and its user said that it is to have fewer processors.
+    pub(super) fn is_to_be_held(&self, running: usize) -> bool {
+        self.bounds.1.is_some_and(|most| running > most as usize)
     }
 
     /// The processors that it has.

@@ -63,7 +63,7 @@ impl Server {
                 );
             }
         }
-        self.legacy.forget_weights();
+        self.legacy.forget_attached();
         if !self.attached.is_empty() {
             // There is no event that says so.
             self.stirred = true;
@@ -72,8 +72,9 @@ impl Server {
         }
     }
 
-    fn take_in(&mut self, attached: Attached, owner: u32) -> Result<(), String> {
+    fn take_in(&mut self, mut attached: Attached, owner: u32) -> Result<(), String> {
         let pid = attached.pid;
+        attached.bounds = self.bounds_said_of(pid, None);
         let registered =
             self.connections.values().any(|it| it.peer.pid == pid && it.program.is_some());
         if registered || self.attached.values().any(|it| it.pid == pid) {
@@ -92,7 +93,8 @@ impl Server {
         let serial = self.serials.next();
         let waited = self.reactor.add(&attached.pidfd, serial, Role::Process);
         waited.map_err(|error| format!("process {pid} cannot be attached: {error}"))?;
-        self.ledger.arrive(AppId(serial), attached.count, attached.max);
+        self.ledger.arrive(AppId(serial), attached.count, attached.most());
+        self.ledger.set_min(AppId(serial), attached.bounds.0.unwrap_or(1));
         if let Some(within) = &attached.within {
             self.ledger.confine(AppId(serial), &within.iter().map(|cpu| cpu.0).collect());
         }
@@ -208,7 +210,10 @@ impl Server {
                 attached.next_look = attached.next_look.min(now + 2 * WINDOW);
             }
             match suffers {
-                Some(running) if attached.by_itself => alone.push((*serial, running)),
+                // What its user said is held, as with one that a client attached.
+                Some(running) if attached.by_itself && !attached.is_to_be_held(running) => {
+                    alone.push((*serial, running))
+                }
                 Some(running) => {
                     attached.warned = true;
                     spinning::warn(attached.pid, running, attached.cpus.len());
@@ -302,7 +307,7 @@ impl Server {
                 name: attached.name.clone(),
                 library: String::new(),
                 request: self.ledger.request(app)?,
-                max: attached.max,
+                max: attached.most(),
                 granted: holding.number(),
                 cpus: attached.cpus.to_string(),
                 within: attached.within.as_ref().map(CpuSet::to_string),
@@ -317,8 +322,8 @@ impl Server {
                 fence: None,
                 speedup: None,
                 class: self.ledger.class(app).map(str::to_owned),
-                min: None,
-                bound: None,
+                min: attached.bounds.0,
+                bound: attached.bounds.1.filter(|it| *it < u32::MAX),
                 weight: self.ledger.weight(app)?,
                 age_ns: now.saturating_sub(attached.arrived),
             })

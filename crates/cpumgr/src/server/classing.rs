@@ -56,12 +56,23 @@ impl Server {
         before.sort_by_key(|it| it.serial);
         let chosen = before.iter().rev().find_map(|it| it.chosen.clone());
         let label = before.iter().rev().find_map(|it| it.label.clone());
-        let min = before.iter().rev().find_map(|it| it.bounds.0);
-        let max = before.iter().rev().find_map(|it| it.bounds.1);
+        let (min, max) = self.bounds_said_of(pid, Some(serial));
         let Some(connection) = self.connections.get_mut(&serial) else { return };
         connection.chosen = connection.chosen.take().or(chosen);
         connection.label = connection.label.take().or(label);
         connection.bounds = (connection.bounds.0.or(min), connection.bounds.1.or(max));
+    }
+
+    /// The bounds that were said of a process, but by one of its connections.
+    pub(super) fn bounds_said_of(&self, pid: Pid, but: Option<u64>) -> (Option<u32>, Option<u32>) {
+        let programs = self.connections.values().filter(|it| it.is_program());
+        let mut before: Vec<_> =
+            programs.filter(|it| it.peer.pid == pid && Some(it.serial) != but).collect();
+        before.sort_by_key(|it| it.serial);
+        let min = before.iter().rev().find_map(|it| it.bounds.0);
+        let max = before.iter().rev().find_map(|it| it.bounds.1);
+        let kept = self.legacy.bounds_of(pid).unwrap_or_default();
+        (min.or(kept.0), max.or(kept.1))
     }
 
     fn class_by_choice_or_rule(&self, serial: u64) -> Option<String> {
@@ -208,13 +219,18 @@ impl Server {
         pid: Pid,
         (min, max): (Option<u32>, Option<u32>),
     ) -> Result<(), String> {
-        if self.attached.iter().any(|(serial, it)| it.pid == pid && self.may_see(by, *serial)) {
-            return Err(format!(
-                "process {pid} is attached from outside: it has no bounds of its own"
-            ));
-        }
-        let theirs = self.theirs(by, pid)?;
+        let attached: Vec<u64> = self
+            .attached
+            .iter()
+            .filter(|(serial, it)| it.pid == pid && self.may_see(by, **serial))
+            .map(|(serial, _)| *serial)
+            .collect();
+        let theirs = match self.theirs(by, pid) {
+            Err(_) if !attached.is_empty() => Vec::new(),
+            theirs => theirs?,
+        };
         let said = theirs.iter().filter_map(|it| self.connections.get(it)).map(|it| it.bounds);
+        let said = said.chain(attached.iter().filter_map(|it| Some(self.attached.get(it)?.bounds)));
         let (had_min, had_max) =
             said.fold((None, None), |(min, max), it| (it.0.or(min), it.1.or(max)));
         let (min, max) = (min.or(had_min), max.or(had_max));
@@ -237,6 +253,12 @@ impl Server {
                 self.ledger.set_bounds(AppId(serial), min.unwrap_or(1), program.max);
                 self.cause = self.cause.or(Some(Cause::Administration));
             }
+        }
+        for serial in attached {
+            let Some(it) = self.attached.get_mut(&serial) else { continue };
+            it.bounds = (min, max);
+            self.ledger.set_bounds(AppId(serial), min.unwrap_or(1), it.most());
+            self.cause = self.cause.or(Some(Cause::Administration));
         }
         tracing::info!(pid = pid.0, min, max, "other bounds");
         Ok(())

@@ -26,6 +26,9 @@ use crate::limits::Weight;
 use crate::masks;
 use crate::settings::{self, As, Running, Settings, Waiting};
 
+/// The least and the most processors, as a user said.
+type Bounds = (Option<u32>, Option<u32>);
+
 /// How long places are kept for processes that waited: they find out at once that their manager is
 /// gone.
 const RETURN: u64 = 2_000_000_000;
@@ -51,8 +54,8 @@ pub(super) struct Legacy {
     /// There was no look for strangers since.
     unlooked: bool,
     waits_for_them: bool,
-    /// Weights of processes that are to be attached again.
-    weights: Vec<(Pid, f64)>,
+    /// Weights and bounds of processes that are to be attached again.
+    attached: Vec<(Pid, f64, Bounds)>,
 }
 
 /// A process that waited under the killed manager.
@@ -113,11 +116,16 @@ impl Legacy {
 
     /// The weight of a process that was attached.
     pub(super) fn weight_of(&self, pid: Pid) -> Option<f64> {
-        self.weights.iter().find(|(known, _)| *known == pid).map(|(_, weight)| *weight)
+        self.attached.iter().find(|it| it.0 == pid).map(|it| it.1)
     }
 
-    pub(super) fn forget_weights(&mut self) {
-        self.weights.clear();
+    /// Its bounds.
+    pub(super) fn bounds_of(&self, pid: Pid) -> Option<Bounds> {
+        self.attached.iter().find(|it| it.0 == pid).map(|it| it.2)
+    }
+
+    pub(super) fn forget_attached(&mut self) {
+        self.attached.clear();
     }
 }
 
@@ -140,7 +148,7 @@ impl Server {
             let Some((pid, pidfd)) = still(one.pid, one.start) else { continue };
             let weight = Weight::of(one.thousandths).map_or(1.0, Weight::number);
             if one.as_what == As::Attached {
-                self.legacy.weights.push((pid, weight));
+                self.legacy.attached.push((pid, weight, one.bounds));
                 continue;
             }
             self.legacy.returning.insert(pid);
@@ -211,6 +219,13 @@ impl Server {
                 keeper.keep(self.settings());
             }
         }
+    }
+
+    /// What the next manager would not know if this one were killed, and why.
+    pub(super) fn unkept(&self) -> Vec<String> {
+        let settings = self.legacy.keeper.as_ref().and_then(Keeper::trouble);
+        let masks = self.keeper.as_ref().and_then(Keeper::trouble);
+        settings.into_iter().chain(masks).collect()
     }
 
     /// Has the masks of attached processes written down, where they changed (`masks`), the less
@@ -312,7 +327,7 @@ impl Server {
             team: None,
             chosen: None,
             label: None,
-            bounds: (None, None),
+            bounds: it.bounds,
             submission: None,
         });
         let missing =

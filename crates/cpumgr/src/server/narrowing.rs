@@ -39,7 +39,7 @@ impl Server {
         }
         for (serial, attached) in &mut self.attached {
             if let Some(room) = attached.other_room(&self.cpus) {
-                moved.push((*serial, attached.pid.0, room, attached.max));
+                moved.push((*serial, attached.pid.0, room, attached.most()));
             }
         }
         for (serial, pid, room, max) in moved {

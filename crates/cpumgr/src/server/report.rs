@@ -98,6 +98,7 @@ impl Server {
             narrow: self.narrow.clone(),
             kept: self.kept.clone(),
             reasons,
+            unkept: self.unkept(),
         }));
         let parts = programs.chunks(PROGRAMS_PER_PACKET);
         let parts = parts.map(|part| FromManager::Programs(Programs { programs: part.to_vec() }));

@@ -5,8 +5,9 @@
 //! # Rule
 //! A program that is to be attached by itself is left alone as long as more of its threads run than
 //! it would get processors, and is let go when it comes to have fewer. It is then a stranger to the
-//! programs (`foreign`), and is looked at again. A program that was attached by a client's word
-//! stays so, with a warning in the log.
+//! programs (`foreign`), and is looked at again. A program that was attached by a client's word, or
+//! whose user said that it is to have at most so few (`run --max`), is held, with a warning in the
+//! log.
 //!
 //! Which threads run: [`watch`](super::watch).
 
@@ -26,6 +27,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&serial) else { return false };
         let watch = self.watches.entry(serial).or_default();
         let uid = connection.peer.uid;
+        let most = connection.bounds.1.map_or(usize::MAX, |most| most as usize);
         let running = Threads::of(connection.peer.pid, &connection.pidfd)
             .map(|threads| watch.running(self.kernel.as_ref(), &threads, now));
         // A list of the threads, too, is a system call.
@@ -37,7 +39,8 @@ impl Server {
             }
             return false;
         };
-        if running > part {
+        // Left alone, more would run than its user said.
+        if running > part && running <= most {
             if self.alone.insert(serial) {
                 let pid = connection.peer.pid.0;
                 tracing::warn!(
