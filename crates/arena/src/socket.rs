@@ -135,13 +135,18 @@ impl Places {
     }
 }
 
-/// Why something that stands at the place of a directory is none in which only this user can make
-/// files.
+/// Why something that stands at the place of a directory is none in which this user, and only this
+/// user, can make files.
 fn objection(data: &Metadata, me: u32) -> Option<String> {
     match (data.is_dir(), data.uid() == me, data.mode() & 0o022) {
         (_, false, _) => Some(format!("belongs to user {}, not to user {me}", data.uid())),
         (false, ..) => Some("is no directory".into()),
         (.., 1..) => Some(format!("has mode {:o}: others may write there", data.mode() & 0o7777)),
+        // The superuser may, whatever the mode says.
+        _ if me != 0 && data.mode() & 0o700 != 0o700 => Some(format!(
+            "has mode {:o}: its own user may not use it, which needs 0700",
+            data.mode() & 0o7777
+        )),
         _ => None,
     }
 }
@@ -238,6 +243,28 @@ mod tests {
         assert!(of(me).obstacles[0].what.contains("others may write there"));
         let absent = Places::among(Some(dir.path().join("absent")), &shared, me);
         assert!(absent.obstacles.is_empty() && absent.socket().starts_with(&shared));
+    }
+
+    #[test]
+    fn a_directory_that_its_own_user_cannot_use_is_in_the_way() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let mut me = platform::process::effective_user();
+        if me == 0 {
+            me = 4711;
+        }
+        let first = dir.path().join(format!("cpumgr-{me}"));
+        std::fs::create_dir(&first).unwrap();
+        std::os::unix::fs::chown(&first, Some(me), None).unwrap();
+        for mode in [0o000, 0o500, 0o600] {
+            std::fs::set_permissions(&first, std::fs::Permissions::from_mode(mode)).unwrap();
+            let places = Places::among(None, dir.path(), me);
+            assert_eq!(places.socket(), dir.path().join(format!("cpumgr-{me}-2/app.sock")));
+            let said = places.obstacles[0].to_string();
+            assert!(said.contains(&format!("has mode {mode:o}: its own user")), "{said}");
+        }
+        std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(Places::among(None, dir.path(), me).socket(), first.join("app.sock"));
     }
 
     #[test]

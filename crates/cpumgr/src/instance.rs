@@ -20,14 +20,14 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::libc;
 use platform::{SysError, fdpass, process};
 
@@ -380,7 +380,7 @@ pub fn beside(socket: &Path, ending: &str) -> PathBuf {
 }
 
 fn open_lock(path: &Path) -> Result<File, InstanceError> {
-    let opened = own_file::open(path, OpenOptions::new().read(true).write(true), 0o600);
+    let opened = own_file::open(path, OFlag::O_RDWR, own_file::OWN);
     opened.map_err(|source| InstanceError::Io {
         what: "cannot open",
         path: path.to_owned(),

@@ -1,11 +1,14 @@
 //! `cpumgr trace`: starts and ends a manager's trace, and writes one in the forms that other
 //! programs show: Paraver's, and Chrome's trace events, which Perfetto reads.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arena::message::Control;
+use nix::fcntl::OFlag;
 
 use crate::administration;
 use crate::cli::{TRACE_SIZE, TraceCommand};
@@ -24,6 +27,10 @@ use spans::Spans;
 /// How long a trace that begins may take to be in its file, and how often that is looked at.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(10);
+/// As much of a file as tells one trace from another.
+const BEGINNING: u64 = 4096;
+/// The most that is read of what is no regular file.
+const MOST: u64 = 256 << 20;
 
 /// `cpumgr trace`.
 ///
@@ -50,13 +57,13 @@ fn start(socket: Option<&Path>, file: &Path, most: u64) -> Result<(), Error> {
     let path = file.to_str().ok_or_else(|| {
         Error::Usage(format!("{}: the name is no UTF-8; choose another one", file.display()))
     })?;
-    let before = fs::read(&file).unwrap_or_default();
+    let before = beginning(&file);
     let control = Control::TraceStart { path: path.to_owned(), most };
     administration::change(&socket::to_ask(socket)?, control)?;
     // The manager does not wait for a disk, and has said yes before its thread opened the file.
     let begin = Instant::now();
     loop {
-        let now = fs::read(&file).unwrap_or_default();
+        let now = beginning(&file);
         if now.contains(&b'\n') && now != before {
             return Ok(());
         }
@@ -71,15 +78,38 @@ fn start(socket: Option<&Path>, file: &Path, most: u64) -> Result<(), Error> {
     }
 }
 
+/// The first bytes of a file that may be anything, without waiting for its writer: with the time in
+/// its first line they tell a trace from the one before.
+fn beginning(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let options = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(options.bits()).open(path);
+    // What cannot be read has no beginning.
+    let _read: io::Result<usize> = file.and_then(|it| it.take(BEGINNING).read_to_end(&mut bytes));
+    bytes
+}
+
+/// A whole trace; what is no regular file may be endless.
+fn read(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_file() {
+        return io::read_to_string(file);
+    }
+    let mut text = String::new();
+    if file.take(MOST).read_to_string(&mut text)? as u64 == MOST {
+        let what = format!("it is no regular file, and has more than {MOST} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(text)
+}
+
 fn convert(file: &Path, prv: Option<&Path>, perfetto: Option<&Path>) -> Result<(), Error> {
-    let read = |path: &Path| {
-        fs::read_to_string(path).map_err(|source| Error::Io {
-            what: "cannot read",
-            path: path.to_owned(),
-            source,
-        })
-    };
-    let spans = Spans::read(&read(file)?)
+    let text = read(file).map_err(|source| Error::Io {
+        what: "cannot read",
+        path: file.to_owned(),
+        source,
+    })?;
+    let spans = Spans::read(&text)
         .map_err(|(line, what)| Error::Usage(format!("{}:{line}: {what}", file.display())))?;
     for out in [prv, perfetto].into_iter().flatten() {
         if out == file {

@@ -13,23 +13,24 @@
 //! can be read for itself.
 //!
 //! # Whose file it may be
-//! A new one, or this user's own regular file with one name, which is emptied. What a link leads
-//! to, another user's file and a file with another name besides (a hard link) are left as they are,
-//! and the manager does not begin.
+//! A new one, or this user's own regular file with one name, which is emptied. What a link leads to
+//! (`own_file`), another user's file and a file with another name besides (a hard link) are left as
+//! they are, and the manager does not begin.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
 use serde::Serialize;
 
 use crate::escape::escape;
-use crate::instance::beside;
-use crate::own_file;
+use crate::own_file::Place;
 
 /// The least bound of a file.
 pub const LEAST: u64 = 64 << 10;
@@ -201,7 +202,7 @@ struct Pages {
 impl Pages {
     /// What stands in the file stays.
     fn create(path: &Path, most: u64) -> io::Result<Self> {
-        let file = open(path)?;
+        let file = open(&Place::of(path)?)?;
         let length = file.metadata()?.len();
         let (manager, there, why) = (None, BTreeMap::new(), None);
         Ok(Self {
@@ -278,18 +279,18 @@ impl Pages {
 
     /// Begins the next file.
     fn turn(&mut self, now: u64) -> io::Result<()> {
-        let old = beside(&self.path, ".1");
-        match fs::symlink_metadata(&self.path) {
-            Ok(data) if is_same(&data, &self.file.metadata()?) => {
-                match fs::symlink_metadata(&old) {
-                    Ok(there) => may_replace(&there)
-                        .map_err(|error| io::Error::other(format!("{}: {error}", old.display())))?,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
+        let place = Place::of(&self.path)?;
+        match place.look()? {
+            Some(data) if is_same(&data, &self.file.metadata()?) => {
+                let old = place.beside(".1")?;
+                if let Some(there) = old.look()? {
+                    may_replace(&there).map_err(|error| {
+                        io::Error::other(format!("{}.1: {error}", self.path.display()))
+                    })?;
                 }
-                fs::rename(&self.path, &old)?;
+                place.move_to(&old)?;
             }
-            Ok(_) => {
+            Some(_) => {
                 return Err(io::Error::other(format!(
                     "another file stands at {}",
                     self.path.display()
@@ -297,10 +298,9 @@ impl Pages {
             }
             // It was moved by another process, or the file after it could not be made at the last
             // attempt.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            None => {}
         }
-        self.file = open(&self.path)?;
+        self.file = open(&place)?;
         self.file.set_len(0)?;
         let gone = std::mem::replace(&mut self.before, std::mem::take(&mut self.lines));
         self.length = 0;
@@ -320,8 +320,9 @@ impl Pages {
 }
 
 /// A new file, or an own one.
-fn open(path: &Path) -> io::Result<File> {
-    let file = own_file::open(path, OpenOptions::new().append(true), 0o644)?;
+fn open(place: &Place) -> io::Result<File> {
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IROTH;
+    let file = place.open(OFlag::O_WRONLY | OFlag::O_APPEND, mode)?;
     may_replace(&file.metadata()?)?;
     Ok(file)
 }
@@ -349,7 +350,10 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::instance::beside;
 
     fn line(t_ns: u64, event: Event, pid: i32) -> Line {
         Line {

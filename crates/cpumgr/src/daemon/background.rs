@@ -8,7 +8,7 @@
 //! 3. The starter ends with the pipe's answer. The manager is then no child of its starter: a
 //!    program that `run` becomes never finds it among its own children.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, poll};
 
 use super::Options;
@@ -369,7 +369,7 @@ fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
         // Without success the log grows on: that is no reason not to start.
         let _renamed: io::Result<()> = fs::rename(&path, beside(socket, ".log.old"));
     }
-    match own_file::open(&path, OpenOptions::new().append(true), 0o600) {
+    match own_file::open(&path, OFlag::O_WRONLY | OFlag::O_APPEND, own_file::OWN) {
         Ok(file) => Ok((path, file)),
         Err(source) => Err(Error::Io { what: "cannot open the log", path, source }),
     }

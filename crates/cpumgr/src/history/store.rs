@@ -3,12 +3,12 @@
 //! Each write is a transaction that is on the disk when it returns: a file of which the writer was
 //! killed opens as it was after the last one.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use arena::message::{Account, RunState};
+use nix::fcntl::OFlag;
 use redb::{
     Database, DatabaseError, ReadableTable, StorageError, TableDefinition, TransactionError,
 };
@@ -108,7 +108,7 @@ impl Store {
         if let Some(folder) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let file = own_file::open(path, OpenOptions::new().read(true).write(true), 0o600)?;
+        let file = own_file::open(path, OFlag::O_RDWR, own_file::OWN)?;
         let database = Database::builder().create_file(file)?;
         let mut store = Self { database, last: 0 };
         store.write(&[])?;
