@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{Control, FromManager, Queue, QueuedStatus, RefusedCode, Status, ToManager};
+use arena::message::{
+    Control, FromManager, Queue, QueuedStatus, Range, RefusedCode, Status, ToManager,
+};
 use platform::{fdpass, process};
 use policies::Registry;
 use serde::Serialize;
@@ -388,6 +390,16 @@ impl QueueReport {
 pub(crate) fn place_text(place: &QueuedStatus) -> String {
     let seconds = place.waits_ns / 1_000_000_000;
     let mut text = format!("{:>6}  pid {:<8} waits {seconds}s", place.id, place.pid);
+    if let Some(Range { least, most }) = place.processors {
+        let number = if least == most { least.to_string() } else { format!("{least}..{most}") };
+        text.push_str(&format!(", needs {number} processors"));
+    }
+    if let Some(limit) = place.limit_ns {
+        text.push_str(&format!(", at most for {}s", limit.div_ceil(1_000_000_000)));
+    }
+    if let Some(time) = place.begins_in_ns {
+        text.push_str(&format!(", begins within {}s", time.div_ceil(1_000_000_000)));
+    }
     if !place.after.is_empty() {
         text.push_str(&format!(" after {}", place.after.join(",")));
     }
@@ -557,6 +569,29 @@ mod tests {
                 QueueReport { queue: Queue { level, running: 0, waiting: 0 }, places: Vec::new() };
             assert_eq!(report.table(), format!("{said} may run at once, 0 run, 0 wait\n"));
         }
+    }
+
+    #[test]
+    fn a_job_that_waits_is_shown_with_its_processors_its_limit_and_when_it_begins() {
+        let second = 1_000_000_000;
+        let mut place = QueuedStatus {
+            id: 9,
+            pid: 60,
+            label: "ft".into(),
+            request: 2,
+            waits_ns: 3 * second,
+            after: Vec::new(),
+            within_ns: None,
+            processors: Some(Range { least: 4, most: 16 }),
+            limit_ns: Some(60 * second),
+            begins_in_ns: Some(5 * second - 1),
+        };
+        let head = "     9  pid 60       waits 3s";
+        let text = ", needs 4..16 processors, at most for 60s, begins within 5s  ft\n";
+        assert_eq!(place_text(&place), format!("{head}{text}"));
+        place.processors = Some(Range { least: 4, most: 4 });
+        (place.limit_ns, place.begins_in_ns) = (None, None);
+        assert_eq!(place_text(&place), format!("{head}, needs 4 processors  ft\n"));
     }
 
     #[test]

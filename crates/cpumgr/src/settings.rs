@@ -39,7 +39,8 @@ use crate::submissions::Submissions;
 /// The version of the file.
 const VERSION: u32 = 1;
 /// The longest file: a thousand processes that run and 512 that wait need a tenth of it. Where it
-/// would be longer the numbers of submissions are left out.
+/// would be longer the numbers of submissions are left out, and then labels: all that can run, with
+/// the longest labels, need somewhat more.
 const MAX_FILE: u64 = 1 << 20;
 
 /// What is kept.
@@ -101,6 +102,17 @@ pub(crate) struct Running {
     /// The number under which it was submitted.
     #[serde(default)]
     pub(crate) submission: Option<u64>,
+    /// What it keeps until it ends, where it was submitted with a number of processors.
+    #[serde(default)]
+    pub(crate) job: Option<Job>,
+}
+
+/// What a job keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) processors: u32,
+    /// When it ends at the latest, by the monotonic clock.
+    pub(crate) until: Option<u64>,
 }
 
 /// A site's class that was chosen for a process, and not by rules.
@@ -143,12 +155,10 @@ fn place(socket: &Path) -> PathBuf {
 /// When there is no thread.
 pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Settings>> {
     let write = |path: &Path, settings: &Settings| -> io::Result<()> {
-        let (text, is_whole) = settings.written()?;
+        let (text, lacks) = settings.written()?;
         keeper::replace(path, &text)?;
-        if is_whole {
-            return Ok(());
-        }
-        let what = format!("more than {MAX_FILE} bytes, so without the numbers of submissions");
+        let Some(lacks) = lacks else { return Ok(()) };
+        let what = format!("more than {MAX_FILE} bytes, so without {lacks}");
         Err(io::Error::new(io::ErrorKind::FileTooLarge, what))
     };
     Keeper::start(place(socket), "what this one was told", write)
@@ -192,14 +202,19 @@ impl Settings {
         }
     }
 
-    /// As the next manager reads it, and whether that is all.
-    fn written(&self) -> io::Result<(Vec<u8>, bool)> {
+    /// As the next manager reads it, and what was left out of it for its length.
+    fn written(&self) -> io::Result<(Vec<u8>, Option<&'static str>)> {
         let text = serde_json::to_vec(self)?;
         if text.len() as u64 <= MAX_FILE {
-            return Ok((text, true));
+            return Ok((text, None));
         }
-        let submissions = self.submissions.last_alone();
-        Ok((serde_json::to_vec(&Self { submissions, ..self.clone() })?, false))
+        let mut short = Self { submissions: self.submissions.last_alone(), ..self.clone() };
+        let text = serde_json::to_vec(&short)?;
+        if text.len() as u64 <= MAX_FILE {
+            return Ok((text, Some("the numbers of submissions")));
+        }
+        short.running.iter_mut().for_each(|one| one.label = None);
+        Ok((serde_json::to_vec(&short)?, Some("the numbers of submissions and labels of programs")))
     }
 
     fn parse(text: &[u8]) -> io::Result<Self> {
@@ -275,6 +290,7 @@ mod tests {
             label: Some("nightly".into()),
             bounds: (Some(1), None),
             submission: Some(3),
+            job: Some(Job { processors: 4, until: Some(9) }),
         };
         Settings {
             parameters: BTreeMap::from([("step".to_owned(), "4".to_owned())]),
@@ -326,6 +342,36 @@ mod tests {
         drop(keeper);
         let submissions = settings.submissions.last_alone();
         assert_eq!(left_at(&socket), Some(Settings { submissions, ..settings }));
+    }
+
+    #[test]
+    fn as_many_programs_as_there_can_be_are_kept_whatever_they_are_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("app.sock");
+        let mut settings = some();
+        let most = u32::MAX;
+        // Announced, registered and attached ones, each as long as it can be.
+        let one = Running {
+            pid: i32::MAX,
+            start: u64::MAX,
+            uid: most,
+            thousandths: most,
+            request: most,
+            chosen: Some(Chosen { class: "n".repeat(64), firm: false }),
+            label: Some("\\u{7f}".repeat(64)),
+            bounds: (Some(most), Some(most)),
+            submission: Some(u64::MAX),
+            job: Some(Job { processors: most, until: Some(u64::MAX) }),
+            ..settings.running[0].clone()
+        };
+        let waits = Waiting { pid: i32::MAX, start: u64::MAX, since: u64::MAX };
+        (settings.running, settings.waiting) = (vec![one; 3 * 512], vec![waits; 512]);
+        let keeper = super::keeper(&socket).unwrap();
+        keeper.keep(settings.clone());
+        drop(keeper);
+        settings.running.iter_mut().for_each(|one| one.label = None);
+        settings.submissions = settings.submissions.last_alone();
+        assert_eq!(left_at(&socket), Some(settings));
     }
 
     #[test]

@@ -438,6 +438,9 @@ pub(crate) mod tests {
             waits_ns: 3_000_000_000,
             after: Vec::new(),
             within_ns: None,
+            processors: None,
+            limit_ns: None,
+            begins_in_ns: None,
         };
         let programs = vec![program, static_one];
         let mut report = Report {

@@ -214,3 +214,29 @@ fn a_job_passes_the_first_that_waits_only_where_it_is_over_in_time() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), said, "{}", errors(&output));
     }
 }
+
+#[test]
+fn what_a_job_keeps_is_known_to_the_manager_after_one_that_was_killed() {
+    let Some(two) = support::two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &two]);
+    let (mut first, _) = holder(&manager, &["--procs", "2", "--time-limit", "1h"], 0);
+    eventually("that is written down", || {
+        let kept = std::fs::read_to_string(manager.dir.path().join("app.sock.settings"));
+        kept.is_ok_and(|kept| kept.contains("\"job\":{\"processors\":2")).then_some(())
+    });
+    manager.kill();
+    manager.start_again(&["--cpus", &two]);
+    // No processor is left for it as long as the first one runs: an hour at most.
+    let second = submit(&manager, &["--procs", "1", "--time-limit", "2min"], "echo second").spawn();
+    let place = eventually("it waits", || queue(&manager).pop());
+    assert_eq!(place.processors, Some(arena::message::Range { least: 1, most: 1 }));
+    assert_eq!(place.limit_ns, Some(120_000_000_000));
+    let begins = place.begins_in_ns.expect("it has a reservation");
+    assert!((1..=3_600_000_000_000).contains(&begins), "{begins}");
+    // After the time in which programs of the killed manager come back nothing has changed.
+    let seen = first.try_wait().unwrap();
+    assert_eq!((seen, queue(&manager).len()), (None, 1));
+    drop(first.stdin.take());
+    wait(first);
+    assert_eq!(String::from_utf8_lossy(&wait(second.unwrap()).stdout), "second\n");
+}

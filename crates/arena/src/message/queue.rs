@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::submission::Range;
+
 /// Places in one [`FromManager::Waiting`](super::FromManager::Waiting) packet: each is at most some
-/// 900 bytes, whatever its label, and 32 more for each submission that it waits for.
+/// 1100 bytes, whatever its label, and 32 more for each submission that it waits for.
 pub const WAITING_PER_PACKET: usize = 20;
 
 /// The head of a report on the queue.
@@ -36,4 +38,14 @@ pub struct QueuedStatus {
     /// How long it goes on waiting at most; `None`: as long as it takes.
     #[serde(default)]
     pub within_ns: Option<u64>,
+    /// The processors that it keeps from its start on (`submit --procs`).
+    #[serde(default)]
+    pub processors: Option<Range>,
+    /// For how long it runs at most, as it says.
+    #[serde(default)]
+    pub limit_ns: Option<u64>,
+    /// In what time it has its processors at the latest, as long as those that run keep their
+    /// limits; of the first job for which too few are free.
+    #[serde(default)]
+    pub begins_in_ns: Option<u64>,
 }

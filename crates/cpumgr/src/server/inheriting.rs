@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 
 use platform::clock::monotonic_ns;
 use platform::process::{self, Peer, Pid};
-use policies::AppId;
+use policies::{AppId, backfill};
 
 use super::Server;
 use super::attached::Attached;
@@ -24,7 +24,7 @@ use super::setup::Ended;
 use crate::keeper::Keeper;
 use crate::limits::Weight;
 use crate::masks;
-use crate::settings::{self, As, Running, Settings, Waiting};
+use crate::settings::{self, As, Job, Running, Settings, Waiting};
 
 /// The least and the most processors, as a user said.
 type Bounds = (Option<u32>, Option<u32>);
@@ -159,6 +159,8 @@ impl Server {
                 (true, one.attach, one.request.max(1));
             (connection.weight, connection.start) = (weight, Some(one.start));
             (connection.submission, connection.team) = (one.submission, one.team);
+            connection.job =
+                one.job.map(|Job { processors, until }| backfill::Running { processors, until });
             connection.chosen.clone_from(&one.chosen);
             (connection.label, connection.bounds) = (one.label.clone(), one.bounds);
             connection.is_stand_in = one.as_what == As::Registered;
@@ -314,6 +316,7 @@ impl Server {
                 label: it.label.clone(),
                 bounds: it.bounds,
                 submission: it.submission,
+                job: it.job.map(|it| Job { processors: it.processors, until: it.until }),
             })
         });
         let attached = self.attached.iter().map(|(serial, it)| Running {
@@ -329,6 +332,7 @@ impl Server {
             label: None,
             bounds: it.bounds,
             submission: None,
+            job: None,
         });
         let missing =
             self.legacy.missing.iter().filter(|_| monotonic_ns() < self.legacy.missing_until);

@@ -10,14 +10,14 @@
 //! # Decisions
 //! - Which processors a job has: the policy, to which its number is a minimum. Policies that heed
 //!   no minima (README of the policies) give it what they give.
-//! - A manager that follows a killed one does not know the numbers of the jobs that run: they count
-//!   with one processor until they end.
+//! - A manager that follows a killed one takes over the numbers and the ends of jobs that run
+//!   (`inheriting`).
 
 use std::collections::BTreeSet;
 
 use arena::message::Range;
 use platform::process::Pid;
-use policies::backfill::{self, Job, Running};
+use policies::backfill::{self, Job, Plan, Running};
 
 use super::Server;
 use super::connection::Connection;
@@ -45,19 +45,38 @@ impl Start {
 impl Server {
     /// The submissions that may start now, in the order in which they do.
     pub(super) fn next_starts(&self, now: u64) -> Vec<Start> {
-        let waiting: Vec<&Place> = self.queue.iter().filter(|it| self.may_begin(it)).collect();
-        let runs_a_job = self.connections.values().any(|it| it.job.is_some());
-        if !runs_a_job && waiting.iter().all(|it| it.processors.is_none()) {
+        let waiting = self.ready();
+        let Some(plan) = self.plan(&waiting, now) else {
             return waiting.into_iter().map(|it| Start { id: it.id, job: None }).collect();
-        }
-        let jobs: Vec<Job> = waiting.iter().map(|it| as_job(it)).collect();
-        let plan = backfill::plan(now, self.ledger.processors(), &self.running_jobs(), &jobs);
+        };
         let start = |(at, processors): (usize, u32)| {
             let place = waiting[at];
             let until = place.limit_ns.map(|limit| now.saturating_add(limit));
             Start { id: place.id, job: place.processors.map(|_| Running { processors, until }) }
         };
         plan.starts.into_iter().map(start).collect()
+    }
+
+    /// The submission with a reservation, by its number, and in what time it begins at the latest.
+    pub(super) fn reservation(&self, now: u64) -> Option<(u64, u64)> {
+        let waiting = self.ready();
+        let reserved = self.plan(&waiting, now)?.reserved?;
+        Some((waiting.get(reserved.job)?.id, reserved.at.saturating_sub(now)))
+    }
+
+    /// Those that wait for nothing but processors and the level.
+    fn ready(&self) -> Vec<&Place> {
+        self.queue.iter().filter(|it| self.may_begin(it)).collect()
+    }
+
+    /// `None`: no job waits or runs.
+    fn plan(&self, waiting: &[&Place], now: u64) -> Option<Plan> {
+        let runs_a_job = self.connections.values().any(|it| it.job.is_some());
+        if !runs_a_job && waiting.iter().all(|it| it.processors.is_none()) {
+            return None;
+        }
+        let jobs: Vec<Job> = waiting.iter().map(|it| as_job(it)).collect();
+        Some(backfill::plan(now, self.ledger.processors(), &self.running_jobs(), &jobs))
     }
 
     /// What runs, each process once.

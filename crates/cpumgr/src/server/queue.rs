@@ -330,6 +330,7 @@ impl Server {
 
     /// The queue, for client `serial`, without the places of other users that it may not see.
     pub(super) fn queue_report(&self, serial: u64, now: u64) -> Vec<FromManager> {
+        let reserved = self.reservation(now);
         let waiting: Vec<QueuedStatus> = self
             .queue
             .iter()
@@ -342,6 +343,9 @@ impl Server {
                 waits_ns: now.saturating_sub(place.since),
                 after: place.after.iter().map(After::to_string).collect(),
                 within_ns: place.until.map(|(until, _)| until.saturating_sub(now)),
+                processors: place.processors,
+                limit_ns: place.limit_ns,
+                begins_in_ns: reserved.filter(|(id, _)| *id == place.id).map(|(_, time)| time),
             })
             .collect();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
