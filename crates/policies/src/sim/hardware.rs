@@ -22,6 +22,8 @@ pub(super) struct Hardware {
 pub(super) struct Working<'a> {
     /// Where, if processors are its own or it shares one.
     pub(super) cpus: &'a [u32],
+    /// The part of these processors that it has: all, or of a shared one less.
+    pub(super) part: f64,
     /// How many there are, if the kernel runs them.
     pub(super) unbound: u32,
     /// The part of their time that goes to memory.
@@ -133,7 +135,7 @@ impl Hardware {
         let run = f64::from(unbound.min(self.spec.processors)) / f64::from(unbound.max(1));
         for it in programs.iter().filter(|it| it.memory > 0.0) {
             let core = |cpu: &u32| self.share(cores[(cpu / self.spec.per_core.max(1)) as usize]);
-            let speed: f64 = it.cpus.iter().map(core).sum();
+            let speed = it.part * it.cpus.iter().map(core).sum::<f64>();
             for &home in it.homes {
                 demand[home as usize] += speed * it.memory / it.homes.len() as f64;
             }
@@ -153,7 +155,7 @@ mod tests {
     }
 
     fn working<'a>(cpus: &'a [u32], memory: f64, homes: &'a [u32]) -> Working<'a> {
-        Working { cpus, unbound: 0, memory, homes }
+        Working { cpus, part: 1.0, unbound: 0, memory, homes }
     }
 
     fn near(a: f64, b: f64) {
@@ -188,6 +190,9 @@ mod tests {
         // Two threads of 0.5 each ask a whole one of a node that has half of that.
         let narrow = MachineSpec { bandwidth: Some(0.5), ..spec(4, 1, 4) };
         near(speed(&narrow, &[working(&[0, 1], 0.5, &[0])])[0], 1.0 / 1.5);
+        // Masters that share a processor ask no more together than one that has it.
+        let half = Working { part: 0.5, ..working(&[1], 0.5, &[0]) };
+        assert_eq!(speed(&narrow, &[working(&[0], 0.5, &[0]), half, half]), [1.0 / 1.5; 3]);
         let apart = [working(&[0], 0.5, &[0]), working(&[1], 0.0, &[0])];
         assert_eq!(speed(&narrow, &apart), [1.0, 1.0]);
     }

@@ -39,6 +39,7 @@ impl Engine<'_> {
             .zip(unbound)
             .map(|(instance, unbound)| Working {
                 cpus: instance.works_on(),
+                part: if let Place::Shared(part) = instance.place { part } else { 1.0 },
                 unbound,
                 memory: instance.program.memory,
                 homes: &instance.homes,
