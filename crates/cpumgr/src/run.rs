@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
-use arena::message::{After, Control, FromManager, Narrow, Range, Submit, ToManager};
+use arena::message::{After, Control, FromManager, Narrow, Range, RefusedCode, Submit, ToManager};
 use nix::errno::Errno;
 use platform::affinity::{self, CpuSet};
 use platform::process;
@@ -116,6 +116,10 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
                     command.env(SOCKET_VARIABLE, &socket);
                 }
                 Err(error) if error.code() == CANCELLED => return error,
+                // It is to begin after another one, or with so many processors, or not at all.
+                Err(error) if matches!(start, Start::InTurn(_)) && is_impossible(&error) => {
+                    return error;
+                }
                 // It is there: the program registers as soon as it has time.
                 Err(Error::Connect { source }) if source.may_pass() && !is_farewell(&source) => {
                     warn(&format!(
@@ -535,6 +539,14 @@ fn place_itself(socket: &Path, args: &RunArgs) -> Result<(), Error> {
 /// The manager closed the connection, or said goodbye.
 fn is_farewell(error: &ConnectError) -> bool {
     matches!(error, ConnectError::System { .. } | ConnectError::Protocol { .. })
+}
+
+/// What was asked for cannot be.
+fn is_impossible(error: &Error) -> bool {
+    let Error::Connect { source: ConnectError::Refused { refused, .. } } = error else {
+        return false;
+    };
+    refused.code == RefusedCode::NotPossible
 }
 
 /// A search path with `directory` in front. An empty part would mean the current directory: none is

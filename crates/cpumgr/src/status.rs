@@ -129,7 +129,10 @@ impl Report {
         }
         if let Some(level) = self.status.level {
             // Writing to a string cannot fail.
-            let _written = writeln!(text, "at most {level} programs run at once");
+            let _written = match level {
+                1 => writeln!(text, "at most 1 program runs at once"),
+                _ => writeln!(text, "at most {level} programs run at once"),
+            };
         }
         if let Some(failure) = &self.status.policy_failure {
             // Writing to a string cannot fail.

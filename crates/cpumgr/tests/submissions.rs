@@ -216,6 +216,20 @@ fn a_job_passes_the_first_that_waits_only_where_it_is_over_in_time() {
 }
 
 #[test]
+fn a_submission_that_can_never_begin_does_not_run() {
+    let Some(two) = support::two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &two]);
+    let output = done(submit(&manager, &["--procs", "3..9"], "echo never"));
+    assert!(!output.status.success());
+    let said = errors(&output);
+    assert!(said.contains("a job of 3 processors never begins here: this manager has 2"), "{said}");
+    let output = done(submit(&manager, &["--after", "99"], "echo never"));
+    assert!(output.stdout.is_empty() && errors(&output).contains("no submission 99 of yours"));
+    let output = done(submit(&manager, &["--procs", "2..9"], "echo begun"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "begun\n", "{}", errors(&output));
+}
+
+#[test]
 fn what_a_job_keeps_is_known_to_the_manager_after_one_that_was_killed() {
     let Some(two) = support::two_processors() else { return };
     let mut manager = Manager::start(&["--cpus", &two]);

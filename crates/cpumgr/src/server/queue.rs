@@ -119,6 +119,18 @@ impl Server {
         self.check(serial, watched);
         let cut = &label.as_bytes()[..label.len().min(MAX_LABEL)];
         let place = self.legacy.place_of(pid, start);
+        let processors = submit.processors.map(checked);
+        // One that waited under a manager of more processors keeps its place.
+        if place.is_none()
+            && let Some(Range { least, .. }) = processors
+            && least as usize > self.cpus.len()
+        {
+            let reason = format!(
+                "a job of {least} processors never begins here: this manager has {}",
+                self.cpus.len()
+            );
+            return self.refuse(serial, RefusedCode::NotPossible, reason);
+        }
         let before = place.and_then(|_| self.submissions.of_process(pid));
         let (rank, since) = place.unwrap_or((usize::MAX, now));
         let id = self.submissions.enter(before, uid, pid, reported);
@@ -138,7 +150,7 @@ impl Server {
                 label: escape(cut),
                 attach,
                 limit_ns: submit.limit_ns,
-                processors: submit.processors.map(checked),
+                processors,
             },
         );
         self.legacy.unwritten = true;
