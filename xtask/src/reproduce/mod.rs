@@ -1,6 +1,7 @@
 //! `cargo xtask reproduce`: the papers' tables and figures, redrawn.
 
 mod asat;
+mod daemon;
 mod policies;
 mod turnaround;
 
@@ -19,6 +20,8 @@ enum What {
     Policies(policies::Options),
     /// What turns gain against sharing, in simulated populations.
     Turnaround(turnaround::Options),
+    /// The simulator beside this daemon and this machine: copies of programs, managed and not.
+    Daemon(daemon::Options),
     /// The self-allocating threads' experiment on this machine.
     Asat(asat::Options),
 }
@@ -27,6 +30,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     match &options.what {
         What::Policies(options) => policies::run(workspace, options),
         What::Turnaround(options) => turnaround::run(workspace, options),
+        What::Daemon(options) => daemon::run(workspace, options),
         What::Asat(options) => asat::run(workspace, options),
     }
 }

@@ -14,8 +14,6 @@ const SUBSET: [&str; 6] = ["c/cg", "c/ft", "c/lu", "c/papers/apsi", "fortran/bt"
 /// Copies of each program.
 const COPIES: [usize; 5] = [1, 2, 3, 4, 8];
 const FEW_COPIES: [usize; 3] = [1, 2, 4];
-/// Copies of each program on the runtimes of others.
-const PEER_COPIES: [usize; 2] = [1, 4];
 /// Programs that are mixed, each with the next one: of different kinds.
 const MIXED: [&str; 4] = ["c/cg", "c/lu", "c/ft", "c/papers/apsi"];
 /// The size of the problems.
@@ -36,10 +34,13 @@ pub(crate) struct Options {
     /// Copies of each program at the same time [default: 1,2,3,4,8].
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) copies: Vec<u16>,
+    /// Of these those that run on the runtimes of others, too.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "4"], value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) peer_copies: Vec<u16>,
     /// Different programs at the same time, as c/cg+c/mg; default: some pairs. `none`: none.
     #[arg(long, value_name = "MIX", value_delimiter = ',')]
     pub(super) mixes: Vec<String>,
-    /// On what; those of others run 1 and 4 copies and the mixes.
+    /// On what; those of others run some numbers of copies (--peer-copies) and the mixes.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["one", "managed", "alone", "libgomp", "passive", "libomp", "rayon"])]
     pub(super) runtimes: Vec<Runtime>,
     /// How often each is run.
@@ -99,6 +100,43 @@ fn minutes(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
+    /// Copies of programs on each of these runtimes, without mixes.
+    pub(crate) fn of_copies(
+        programs: Vec<String>,
+        copies: &[u16],
+        runtimes: &[Runtime],
+        repetitions: u32,
+        seconds: f64,
+    ) -> Self {
+        Self {
+            programs,
+            copies: copies.to_vec(),
+            peer_copies: copies.to_vec(),
+            mixes: vec!["none".into()],
+            runtimes: runtimes.to_vec(),
+            repetitions,
+            class: None,
+            seconds: Some(seconds),
+            minutes: None,
+            subset: false,
+            record: None,
+            resume: false,
+            any_commit: false,
+            list: false,
+        }
+    }
+
+    /// The same, going on with a record.
+    pub(crate) fn resumed(self, resume: bool) -> Self {
+        Self { resume, ..self }
+    }
+
+    /// Whether programs in Rust may be among those that run: they take long to build.
+    pub(super) fn may_run_rust(&self) -> bool {
+        let mut named = self.programs.iter().chain(&self.mixes);
+        self.subset || self.programs.is_empty() || named.any(|it| it.contains("rust/"))
+    }
+
     /// The class that was asked for.
     pub(super) fn class(&self) -> Option<&str> {
         self.class.as_deref()
@@ -185,7 +223,7 @@ pub(super) fn matrix(
         scenarios: distinct(scenarios),
         runtimes: distinct(runtimes),
         repetitions: if options.subset { 2 } else { options.repetitions },
-        peer_copies: PEER_COPIES.to_vec(),
+        peer_copies: options.peer_copies.iter().map(|&copies| copies.into()).collect(),
     })
 }
 
@@ -239,6 +277,14 @@ mod tests {
             assert!(expected < limit, "{processors} processors: {expected} s of {limit}");
             assert!(most < limit * 1.01, "{processors} processors, all collapse: {most} s");
         }
+    }
+
+    #[test]
+    fn what_is_in_rust_is_built_where_it_may_run() {
+        let may = |line: &str| options(line).may_run_rust();
+        assert!(may("--repetitions 1") && may("--subset") && may("--programs c/cg,rust/mg"));
+        assert!(may("--programs c/cg --mixes c/cg+rust/mg"));
+        assert!(!may("--programs c/cg,fortran/bt --mixes none"));
     }
 
     #[test]

@@ -28,12 +28,13 @@ pub(crate) use self::choice::Options;
 use self::choice::{USUAL_CLASS, chosen, matrix, runtimes};
 pub(crate) use self::kernel::build as build_kernels;
 use self::kernel::{Kernel, Outcome};
-pub(crate) use self::plan::Scenario;
-use self::plan::{Cell, Times};
-use self::record::Record;
-pub(crate) use self::record::read;
-pub(crate) use self::row::Row;
+use self::plan::Times;
+pub(crate) use self::plan::{Cell, Scenario};
+pub(crate) use self::record::{Record, read};
+#[cfg(test)]
+pub(crate) use self::row::tests::row as row_of_test;
 use self::row::{KILLED, VERIFIED};
+pub(crate) use self::row::{Row, cell_of};
 use self::runtime::Places;
 pub(crate) use self::runtime::Runtime;
 pub(crate) use self::summary::{Summary, Verdict};
@@ -46,7 +47,6 @@ const LONGEST_TUNING: Duration = Duration::from_secs(120);
 
 /// Runs the suite.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
-    let begin = Instant::now();
     let path = options.record.clone().unwrap_or_else(|| workspace.target.join("suite/suite.csv"));
     options.programs.iter().try_for_each(|name| kernel::must_have_source(workspace, name))?;
     if options.list {
@@ -56,13 +56,31 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         }
         return Ok(());
     }
-    let mut record = Record::open(&path, options.resume)?;
+    measure(workspace, options, &path, |_| true, report)
+}
+
+/// Measures what the options name and `wants` accepts, and prints what `report` says of the record
+/// at `path` then.
+pub(crate) fn measure(
+    workspace: &Workspace,
+    options: &Options,
+    path: &Path,
+    wants: impl Fn(&Cell) -> bool,
+    report: impl FnOnce(&Record) -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let mut record = Record::open(path, options.resume)?;
     let about = About::of(workspace)?;
     about
         .must_match(&record.rows, options.any_commit)
         .with_context(|| path.display().to_string())?;
-    let files = kernel::build(workspace)?;
-    let cells = to_run(options, &files, &record.cells())?;
+    let files = if options.may_run_rust() {
+        kernel::build(workspace)?
+    } else {
+        kernel::build_openmp(workspace, &workspace.target.join("kernels"), &[])?
+    };
+    let mut cells = to_run(options, &files, &record.cells())?;
+    cells.retain(wants);
     must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
     let library = shim::run(workspace, shim::Form::Shipped)?;
     let wants_libomp = cells.iter().any(|cell| cell.runtime == Runtime::Libomp);
