@@ -381,9 +381,20 @@ impl QueueReport {
             "{level} may run at once, {} run, {} wait\n",
             self.queue.running, self.queue.waiting
         );
+        if let Some(time) = self.queue.half_life_ns {
+            text.push_str(&format!(
+                "users that consumed less come first; it counts by half after {}\n",
+                hours(time)
+            ));
+        }
         self.places.iter().for_each(|place| text.push_str(&place_text(place)));
         text
     }
+}
+
+/// Processor time of days, and half-lives.
+fn hours(ns: u64) -> String {
+    format!("{:.1}h", ns as f64 / 3.6e12)
 }
 
 /// One that waits, as a line.
@@ -399,6 +410,9 @@ pub(crate) fn place_text(place: &QueuedStatus) -> String {
     }
     if let Some(time) = place.begins_in_ns {
         text.push_str(&format!(", begins within {}s", time.div_ceil(1_000_000_000)));
+    }
+    if let (Some(user), Some(consumed)) = (place.user, place.consumed_ns) {
+        text.push_str(&format!(", user {user} consumed {}", hours(consumed)));
     }
     if !place.after.is_empty() {
         text.push_str(&format!(" after {}", place.after.join(",")));
@@ -565,9 +579,13 @@ mod tests {
             (Some(1), "1 program"),
             (Some(2), "2 programs"),
         ] {
-            let report =
-                QueueReport { queue: Queue { level, running: 0, waiting: 0 }, places: Vec::new() };
+            let queue = Queue { level, running: 0, waiting: 0, half_life_ns: None };
+            let mut report = QueueReport { queue, places: Vec::new() };
             assert_eq!(report.table(), format!("{said} may run at once, 0 run, 0 wait\n"));
+            report.queue.half_life_ns = Some(3_600_000_000_000);
+            assert!(report.table().ends_with(
+                "0 wait\nusers that consumed less come first; it counts by half after 1.0h\n"
+            ));
         }
     }
 
@@ -585,6 +603,8 @@ mod tests {
             processors: Some(Range { least: 4, most: 16 }),
             limit_ns: Some(60 * second),
             begins_in_ns: Some(5 * second - 1),
+            user: Some(1000),
+            consumed_ns: None,
         };
         let head = "     9  pid 60       waits 3s";
         let text = ", needs 4..16 processors, at most for 60s, begins within 5s  ft\n";
@@ -592,6 +612,9 @@ mod tests {
         place.processors = Some(Range { least: 4, most: 4 });
         (place.limit_ns, place.begins_in_ns) = (None, None);
         assert_eq!(place_text(&place), format!("{head}, needs 4 processors  ft\n"));
+        place.consumed_ns = Some(5_400 * second);
+        let text = ", needs 4 processors, user 1000 consumed 1.5h  ft\n";
+        assert_eq!(place_text(&place), format!("{head}{text}"));
     }
 
     #[test]

@@ -34,9 +34,10 @@ pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
 pub use submit::{Array, SubmitArgs};
 pub use top::TopArgs;
 pub use trace::{TraceArgs, TraceCommand};
-pub use value::{IdleExit, Level, Listen};
+pub use value::{FairShare, IdleExit, Level, Listen};
 pub(crate) use value::{
-    age, cpus, grace, history_size, idle_exit, keep, level, listen, policy, quantum, size, weight,
+    age, cpus, fair_share, grace, history_size, idle_exit, keep, level, listen, policy, quantum,
+    size, weight,
 };
 pub use views::{CpusArgs, DoctorArgs, ShowArgs};
 

@@ -18,7 +18,7 @@ use policies::Value;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::cli::{self, IdleExit, Level, Listen, Strangers, Threads};
+use crate::cli::{self, FairShare, IdleExit, Level, Listen, Strangers, Threads};
 use crate::guarded::Guarded;
 use crate::history::Keep;
 use crate::limits;
@@ -56,6 +56,9 @@ pub struct Config {
     /// How many programs may run at once.
     #[serde(deserialize_with = "level")]
     pub mpl: Option<Level>,
+    /// In which order the programs of several users wait.
+    #[serde(deserialize_with = "fair_share")]
+    pub fair_share: Option<FairShare>,
     /// In which order the hardware threads of a core are filled.
     #[serde(deserialize_with = "smt")]
     pub smt: Option<Threads>,
@@ -161,6 +164,7 @@ impl Config {
             quantum: later.quantum.or(self.quantum),
             grace: later.grace.or(self.grace),
             mpl: later.mpl.or(self.mpl),
+            fair_share: later.fair_share.or(self.fair_share),
             smt: later.smt.or(self.smt),
             cpus: later.cpus.or(self.cpus),
             strangers: later.strangers.or(self.strangers),
@@ -225,6 +229,10 @@ fn keep<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Keep>, D::Error> {
 
 fn age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     read(from, cli::age)
+}
+
+fn fair_share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FairShare>, D::Error> {
+    read(from, cli::fair_share)
 }
 
 fn history_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {

@@ -13,7 +13,8 @@ use policies::Value;
 
 use crate::api::MAX_WAITING;
 use crate::cli::{
-    DaemonArgs, HISTORY_AGE, HISTORY_SIZE, IdleExit, Level, Listen, Strangers, TRACE_SIZE, Threads,
+    DaemonArgs, FairShare, HISTORY_AGE, HISTORY_SIZE, IdleExit, Level, Listen, Strangers,
+    TRACE_SIZE, Threads,
 };
 use crate::config::{Config, Rules, Sources};
 use crate::error::{Error, RUNNING};
@@ -66,6 +67,8 @@ pub struct Options {
     pub grace: Option<Duration>,
     /// How many programs may run at once.
     pub level: Option<Level>,
+    /// In which order the programs of several users wait.
+    pub fair_share: Option<FairShare>,
     /// In which order the hardware threads of a core are filled.
     pub smt: Option<Threads>,
     /// The processors that it manages; `None`: all that it may use.
@@ -119,6 +122,7 @@ impl Options {
             quantum: args.quantum,
             grace: args.grace,
             level: args.mpl,
+            fair_share: args.fair_share,
             smt: args.smt,
             cpus: args.cpus.clone(),
             idle_exit,
@@ -250,6 +254,7 @@ fn serve_after(
         size: both.history_size.unwrap_or(HISTORY_SIZE),
         age: both.history_age.unwrap_or(HISTORY_AGE),
     };
+    let fair_share = options.fair_share.or(both.fair_share).and_then(FairShare::half_life);
     let smt = options.smt.or(both.smt).unwrap_or(Threads::Spread);
     let strangers = options.strangers.or(both.strangers).unwrap_or(Strangers::Leave);
     let idle_exit = match options.idle_exit.or(both.idle_exit) {
@@ -347,6 +352,7 @@ fn serve_after(
         grace,
         kernel: Box::new(Linux),
         level,
+        fair_share,
         public: options.system,
         admins,
         domain: options.domain,

@@ -18,6 +18,7 @@
 //! - H3 The file has a bound of size and of age: what is older goes first.
 //! - H4 One manager writes a file: it is locked. A second one keeps no history, and says so once.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -73,7 +74,16 @@ impl Note {
 /// What the scheduler leaves for the thread.
 enum Item {
     Notes(Vec<Note>),
-    Question { question: HistoryQuestion, asker: Asker, mailbox: Mailbox },
+    Question {
+        question: HistoryQuestion,
+        asker: Asker,
+        mailbox: Mailbox,
+    },
+    /// What users consumed, as it counts now: by half after each half-life.
+    Consumed {
+        half_life: u64,
+        tell: SyncSender<BTreeMap<u32, f64>>,
+    },
     End,
 }
 
@@ -92,6 +102,7 @@ impl std::fmt::Debug for Item {
         f.write_str(match self {
             Self::Notes(_) => "notes",
             Self::Question { .. } => "a question",
+            Self::Consumed { .. } => "a question for what users consumed",
             Self::End => "the end",
         })
     }
@@ -148,6 +159,16 @@ impl History {
     ) -> Result<(), String> {
         let asked = self.desk.try_send(Item::Question { question, asker, mailbox });
         asked.map_err(|_| "the history is busy; ask again in a moment".to_owned())
+    }
+}
+
+impl History {
+    /// What users consumed by all that is kept, as it counts now; said later. `None`: the desk is
+    /// full.
+    pub(crate) fn consumed(&mut self, half_life: u64) -> Option<Receiver<BTreeMap<u32, f64>>> {
+        let (tell, told) = sync_channel(1);
+        self.desk.try_send(Item::Consumed { half_life, tell }).ok()?;
+        Some(told)
     }
 }
 

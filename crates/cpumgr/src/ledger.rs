@@ -533,6 +533,12 @@ impl Ledger {
         Some((entry.cpu_time, entry.missed))
     }
 
+    /// The same of all programs, without what they waited for, and whose they are.
+    pub fn received_by_all(&mut self, now: Nanos) -> impl Iterator<Item = (AppId, u32, Nanos)> {
+        self.account(now);
+        self.entries.iter().map(|entry| (entry.id, entry.user, entry.cpu_time))
+    }
+
     /// Adds the time since the last accounting to what programs received: a shared processor counts
     /// in parts.
     fn account(&mut self, now: Nanos) {

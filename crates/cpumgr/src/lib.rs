@@ -9,8 +9,8 @@
 //! 3. `kernel`, `service`, `threads`: other processes' threads, the service manager.
 //! 4. `dropin`, `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: surroundings.
 //! 5. `api`: the door for clients.
-//! 6. `error`, `history`, `json`, `ledger`, `settings`, `submissions`, `trace`: faults, decisions,
-//!    and what is kept.
+//! 6. `error`, `history`, `json`, `ledger`, `settings`, `shares`, `submissions`, `trace`: faults,
+//!    decisions, and what is kept.
 //! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
 //! 8. `simulate`: the simulator.
 //! 9. `cli`, `config`, `reload`: command line and configuration. `numa`: pages of a process.
@@ -76,6 +76,7 @@ pub mod run;
 pub mod server;
 pub mod service;
 mod settings;
+mod shares;
 pub mod simulate;
 pub mod socket;
 pub mod status;

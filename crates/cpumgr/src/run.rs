@@ -322,6 +322,7 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         policy: policy.map(str::to_owned),
         quantum: None,
         grace: None,
+        fair_share: None,
         smt: None,
         cpus: None,
         idle_exit: Some(IdleExit::After(BACKGROUND_IDLE)),

@@ -45,6 +45,7 @@ use crate::masks;
 use crate::reactor::{Event, Reactor, Role};
 use crate::reload::Reload;
 use crate::service::told::Told;
+use crate::shares::Shares;
 use crate::submissions::Submissions;
 use crate::trace::{self, Trace};
 use crate::unused::Unused;
@@ -83,6 +84,7 @@ mod rights;
 mod seam;
 mod service;
 mod setup;
+mod shares;
 mod spinning;
 mod strangers;
 mod usage;
@@ -131,6 +133,8 @@ pub struct Server {
     queue: VecDeque<queue::Place>,
     /// Their numbers, and how those before them ended.
     submissions: Submissions,
+    /// What users consumed, where the queue is ordered by that.
+    shares: Option<Shares>,
     /// The policy was last asked while a process waited.
     queue_told: bool,
     /// Programs were told when their turns come.
@@ -240,6 +244,7 @@ impl Server {
             unused: Unused::default(),
             queue: VecDeque::new(),
             submissions: Submissions::default(),
+            shares: None,
             queue_told: false,
             turns_told: false,
             admit_again: None,
@@ -264,6 +269,7 @@ impl Server {
             instance: setup.instance,
         };
         server.set_rules(setup.rules);
+        server.set_fair_share(setup.fair_share.map(nanos), now);
         Ok(server)
     }
 
@@ -399,6 +405,7 @@ impl Server {
         self.note_masks(now);
         self.note_settings();
         self.account_all(now);
+        self.charge_in_time(now);
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
             self.page.beat(now);

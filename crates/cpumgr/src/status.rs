@@ -444,6 +444,8 @@ pub(crate) mod tests {
             processors: None,
             limit_ns: None,
             begins_in_ns: None,
+            user: None,
+            consumed_ns: None,
         };
         let programs = vec![program, static_one];
         let mut report = Report {

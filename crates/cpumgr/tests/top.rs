@@ -258,7 +258,12 @@ fn serve_a_hundred(path: &Path, asked: Arc<AtomicU32>) {
                         answers.push(FromManager::Programs(Programs { programs: part.to_vec() }));
                     }
                 } else {
-                    answers.push(FromManager::Queue(Queue { level: None, running: 0, waiting: 0 }));
+                    answers.push(FromManager::Queue(Queue {
+                        level: None,
+                        running: 0,
+                        waiting: 0,
+                        half_life_ns: None,
+                    }));
                 }
                 for answer in answers {
                     fdpass::send(&socket, &message::encode(&answer).unwrap(), &[]).unwrap();

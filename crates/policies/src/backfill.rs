@@ -17,7 +17,7 @@
 //!   reservation, and no job passes it: whatever passed it could delay it.
 //!
 //! # Not here
-//! Which users come first, and what ends jobs that run beyond their limit: the manager.
+//! Which users come first (`fair_share`). What ends jobs that run beyond their limit: the manager.
 
 use crate::snapshot::Nanos;
 

@@ -65,6 +65,7 @@ mod dss;
 mod dss_ts;
 mod equip;
 mod fair;
+pub mod fair_share;
 mod gang;
 mod marginal;
 mod none;

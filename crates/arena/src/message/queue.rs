@@ -17,6 +17,10 @@ pub struct Queue {
     pub running: u32,
     /// Programs that wait, named by the packets that follow.
     pub waiting: u32,
+    /// Users' programs wait in the order of what their users consumed; after this time that counts
+    /// by half. `None`: first come, first served.
+    #[serde(default)]
+    pub half_life_ns: Option<u64>,
 }
 
 /// One that waits to be started.
@@ -48,4 +52,10 @@ pub struct QueuedStatus {
     /// limits; of the first job for which too few are free.
     #[serde(default)]
     pub begins_in_ns: Option<u64>,
+    /// Whose it is.
+    #[serde(default)]
+    pub user: Option<u32>,
+    /// What that user consumed, in processor time, where the queue is ordered by that.
+    #[serde(default)]
+    pub consumed_ns: Option<u64>,
 }

@@ -169,6 +169,8 @@ fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
         processors: Some(Range { least: u32::MAX, most: u32::MAX }),
         limit_ns: Some(u64::MAX),
         begins_in_ns: Some(u64::MAX),
+        user: Some(u32::MAX),
+        consumed_ns: Some(u64::MAX),
     };
     let packet = encode(&FromManager::Waiting { places: vec![place; WAITING_PER_PACKET] }).unwrap();
     assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());

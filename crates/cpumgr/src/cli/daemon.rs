@@ -11,8 +11,8 @@ use crate::history::Keep;
 
 use super::exit_codes::EXIT_CODES;
 use super::value::{
-    IdleExit, Level, Listen, cpus, grace, idle_exit, keep, level, listen, parameter, policy,
-    quantum, size,
+    FairShare, IdleExit, Level, Listen, cpus, fair_share, grace, idle_exit, keep, level, listen,
+    parameter, policy, quantum, size,
 };
 
 /// The bound of a history's file unless something else is said.
@@ -46,6 +46,12 @@ pub struct DaemonArgs {
     /// [default: any].
     #[arg(long, value_name = "N", value_parser = level)]
     pub mpl: Option<Level>,
+    /// In which order the programs of several users wait after `submit`: `off` is first come, first
+    /// served; else those of the user come first that has consumed least, relative to users'
+    /// weights, and what was consumed counts by half after this time; `on` is 7d.
+    /// [default: off]
+    #[arg(long, value_name = "off | on | TIME", value_parser = fair_share)]
+    pub fair_share: Option<FairShare>,
     /// In which order the hardware threads of a core are filled: `spread` takes whole cores first,
     /// `pack` both threads of one.
     /// [default: spread]

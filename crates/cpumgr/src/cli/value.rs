@@ -13,6 +13,9 @@ use crate::trace;
 /// The least bound of a history's file, in bytes: an empty one takes a good part of it.
 const HISTORY_LEAST: u64 = 4 << 20;
 
+/// The half-life of a fair share unless another one is said.
+const HALF_LIFE: Duration = Duration::from_secs(7 * 86_400);
+
 /// How many programs may run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -56,6 +59,34 @@ impl Listen {
         match self {
             Self::Off => None,
             Self::At(address) => Some(address),
+        }
+    }
+}
+
+/// In which order programs of several users wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FairShare {
+    /// First come, first served.
+    Off,
+    /// By what their users consumed, which counts by half after this time.
+    HalfLife(Duration),
+}
+
+impl FairShare {
+    /// The half-life, if there is one.
+    pub fn half_life(self) -> Option<Duration> {
+        match self {
+            Self::Off => None,
+            Self::HalfLife(time) => Some(time),
+        }
+    }
+}
+
+impl std::fmt::Display for FairShare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::HalfLife(time) => f.write_str(&duration::show(*time)),
         }
     }
 }
@@ -153,6 +184,21 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|error| format!("{error}; or days: 90d"))
 }
 
+/// Of the fair share of a queue.
+pub(crate) fn fair_share(text: &str) -> Result<FairShare, String> {
+    let possible = Duration::from_secs(60)..=Duration::from_secs(3650 * 86_400);
+    let time = match text {
+        "off" => return Ok(FairShare::Off),
+        "on" => Some(HALF_LIFE),
+        _ => age(text).ok().filter(|time| possible.contains(time)),
+    };
+    time.map(FairShare::HalfLife).ok_or_else(|| {
+        format!(
+            "{text:?} is not possible here; it is off, on (7d), or a half-life from 1min to 3650d"
+        )
+    })
+}
+
 pub(super) fn parameter(text: &str) -> Result<(String, String), String> {
     let split = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
     split.ok_or_else(|| "a parameter is KEY=VALUE".into())
@@ -188,4 +234,23 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     alone.or_else(|_| text.parse()).map(Listen::At).map_err(|_| {
         "it is a port, or an address with one as 127.0.0.1:9477 or [::1]:9477, or off".into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fair_share_is_a_half_life_of_minutes_to_years_and_is_read_as_it_is_shown() {
+        let days = |days: u64| FairShare::HalfLife(Duration::from_secs(days * 86_400));
+        for (text, meant) in
+            [("off", FairShare::Off), ("on", days(7)), ("3d", days(3)), ("48h", days(2))]
+        {
+            assert_eq!(fair_share(text), Ok(meant));
+            assert_eq!(fair_share(&meant.to_string()), Ok(meant));
+        }
+        for bad in ["", "0d", "59s", "3651d", "week"] {
+            assert!(fair_share(bad).is_err_and(|what| what.contains("3650d")), "{bad}");
+        }
+    }
 }

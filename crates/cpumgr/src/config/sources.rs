@@ -25,11 +25,12 @@ const MAX_FILE: u64 = 1 << 20;
 /// What stands for no file at all.
 const NONE: &str = "none";
 /// What the environment may say, with the keys that mean the same in a file.
-const VARIABLES: [(&str, &str); 16] = [
+const VARIABLES: [(&str, &str); 17] = [
     ("CPUMGR_POLICY", "policy"),
     ("CPUMGR_QUANTUM", "quantum"),
     ("CPUMGR_GRACE", "grace"),
     ("CPUMGR_MPL", "mpl"),
+    ("CPUMGR_FAIR_SHARE", "fair-share"),
     ("CPUMGR_SMT", "smt"),
     ("CPUMGR_CPUS", "cpus"),
     ("CPUMGR_STRANGERS", "strangers"),

@@ -39,6 +39,7 @@ fn the_shipped_file_has_every_key_with_its_default() {
         quantum: Some(crate::daemon::QUANTUM),
         grace: Some(crate::daemon::GRACE),
         mpl: Some(Level::Any),
+        fair_share: Some(cli::FairShare::Off),
         smt: Some(Threads::Spread),
         cpus: Some(None),
         strangers: Some(Strangers::Leave),

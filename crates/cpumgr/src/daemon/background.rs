@@ -236,6 +236,9 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if let Some(level) = options.level {
         push("--mpl", level.number().map_or("any".into(), |level| level.to_string().into()));
     }
+    if let Some(share) = options.fair_share {
+        push("--fair-share", share.to_string().into());
+    }
     if let Some(smt) = options.smt {
         push("--smt", if smt == Threads::Pack { "pack" } else { "spread" }.into());
     }
@@ -457,6 +460,8 @@ mod tests {
             &words[..],
             &[
                 "3",
+                "--fair-share",
+                "48h",
                 "--smt",
                 "pack",
                 "--cpus",

@@ -30,6 +30,7 @@ impl Options {
             },
         };
         Ok(Config {
+            fair_share: self.fair_share,
             smt: self.smt,
             cpus: self.cpus.clone().map(Some),
             strangers: self.strangers,

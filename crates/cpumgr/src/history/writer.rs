@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use arena::message::Account;
+use policies::fair_share::FairShare;
+
 use super::question::Answer as Rows;
 use super::{Bounds, Item, Note, Store, StoreError};
 use crate::api::Answer;
@@ -78,6 +81,10 @@ impl Writer {
                     // A client that is gone needs no answer.
                     let _put = mailbox.put(Answer::Messages(messages));
                 }
+                Ok(Item::Consumed { half_life, tell }) => {
+                    // The scheduler may have ended.
+                    let _told = tell.send(self.consumed(half_life));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Item::End) | Err(RecvTimeoutError::Disconnected) => {
                     self.again = None;
@@ -106,21 +113,37 @@ impl Writer {
         }
     }
 
-    /// What is stored, with what waits in place of what was stored of the same runs.
+    /// What users consumed, as it counts now.
+    fn consumed(&mut self, half_life: u64) -> BTreeMap<u32, f64> {
+        let (share, now) = (FairShare::new(half_life), wall_ns());
+        let mut users: BTreeMap<u32, f64> = BTreeMap::new();
+        self.each(|run| {
+            let span = run.until_ns.saturating_sub(run.began_ns);
+            let age = now.saturating_sub(run.until_ns);
+            *users.entry(run.user).or_default() += share.left_of(run.granted_ns as f64, span, age);
+        });
+        users
+    }
+
     fn read(&mut self, rows: &mut Rows<'_>) {
+        self.each(|run| rows.take(run));
+    }
+
+    /// What is stored, with what waits in place of what was stored of the same runs.
+    fn each(&mut self, mut take: impl FnMut(Account)) {
         let newer: Vec<u64> =
             self.waiting.keys().filter_map(|serial| self.numbers.get(serial)).copied().collect();
         if let Some(store) = &self.store {
             let read = store.each(|number, run| {
                 if !newer.contains(&number) {
-                    rows.take(run);
+                    take(run);
                 }
             });
             if let Err(error) = read {
                 self.fail(&error);
             }
         }
-        self.waiting.values().for_each(|note| rows.take(note.account.clone()));
+        self.waiting.values().for_each(|note| take(note.account.clone()));
     }
 
     fn open(&mut self) {

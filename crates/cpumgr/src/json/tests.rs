@@ -100,6 +100,8 @@ fn place() -> QueuedStatus {
         processors: Some(Range { least: 1, most: 2 }),
         limit_ns: Some(3_600_000_000_000),
         begins_in_ns: Some(30_000_000_000),
+        user: Some(1000),
+        consumed_ns: Some(7_200_000_000_000),
     }
 }
 
@@ -154,7 +156,12 @@ fn examples() -> Vec<(&'static str, Value)> {
         of(
             "queue",
             &QueueReport {
-                queue: Queue { level: Some(3), running: 1, waiting: 1 },
+                queue: Queue {
+                    level: Some(3),
+                    running: 1,
+                    waiting: 1,
+                    half_life_ns: Some(604_800_000_000_000),
+                },
                 places: vec![place()],
             },
         ),

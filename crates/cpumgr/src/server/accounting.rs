@@ -35,6 +35,7 @@ impl Server {
 
     /// It leaves: before its entry in the books goes.
     pub(super) fn account_exit(&mut self, serial: u64, known: Known, now: u64) {
+        self.charge_last(serial, known.1, now);
         let note = self.note_of(serial, known, RunState::Ended, now);
         let Some(accounting) = &mut self.accounting else { return };
         accounting.runs.remove(&serial);

@@ -1,7 +1,7 @@
 //! Jobs: submissions with a number of processors, and which of them start now.
 //!
 //! # Rule
-//! As long as no job waits or runs the queue is first come, first served. With jobs it is EASY's
+//! As long as no job waits or runs the queue is served in its order. With jobs it is EASY's
 //! ([`policies::backfill`]). A job has a number of processors that is its minimum and its maximum
 //! from its start on, and counts with them until its process ends. A program that follows its grant
 //! counts with one, its master's, and without a limit if it runs. The policy and the level say how
@@ -45,7 +45,7 @@ impl Start {
 impl Server {
     /// The submissions that may start now, in the order in which they do.
     pub(super) fn next_starts(&self, now: u64) -> Vec<Start> {
-        let waiting = self.ready();
+        let waiting = self.ready(now);
         let Some(plan) = self.plan(&waiting, now) else {
             return waiting.into_iter().map(|it| Start { id: it.id, job: None }).collect();
         };
@@ -59,14 +59,14 @@ impl Server {
 
     /// The submission with a reservation, by its number, and in what time it begins at the latest.
     pub(super) fn reservation(&self, now: u64) -> Option<(u64, u64)> {
-        let waiting = self.ready();
+        let waiting = self.ready(now);
         let reserved = self.plan(&waiting, now)?.reserved?;
         Some((waiting.get(reserved.job)?.id, reserved.at.saturating_sub(now)))
     }
 
-    /// Those that wait for nothing but processors and the level.
-    fn ready(&self) -> Vec<&Place> {
-        self.queue.iter().filter(|it| self.may_begin(it)).collect()
+    /// Those that wait for nothing but processors and the level, the next one first.
+    pub(super) fn ready(&self, now: u64) -> Vec<&Place> {
+        self.in_order(now).into_iter().filter(|it| self.may_begin(it)).collect()
     }
 
     /// `None`: no job waits or runs.

@@ -51,7 +51,7 @@ impl Server {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::os::fd::OwnedFd;
 
     use arena::message::{FromManager, RefusedCode, Register, Submit, ToManager};
@@ -68,14 +68,14 @@ mod tests {
 
     /// A manager that serves all users, to which only the test talks, and which starts `level`
     /// programs.
-    fn server(dir: &std::path::Path, level: Option<u32>) -> Server {
+    pub(in super::super) fn server(dir: &std::path::Path, level: Option<u32>) -> Server {
         let setup = Setup { public: true, level, ..setup(dir, Box::new(Linux)) };
         Server::with_api(setup, |_, _, _| Ok(Api::without_thread(1)?.0)).unwrap()
     }
 
     /// Process `pid` of user `uid` connects and says something; the code of the refusal, if it is
     /// one.
-    fn says(
+    pub(in super::super) fn says(
         server: &mut Server,
         kept: &mut Vec<mpsc::Receiver<Answer>>,
         (pid, uid): (i32, u32),

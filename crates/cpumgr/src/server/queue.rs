@@ -11,9 +11,10 @@
 //!    is cancelled hears a refusal instead.
 //!
 //! # Invariants
-//! - A1 First come, first served, of those whose dependencies are met (`submissions`). One that
-//!   waits for another submission is passed by those after it. Jobs with a number of processors
-//!   pass others where that delays none (`jobs`).
+//! - A1 First come, first served, of those whose dependencies are met (`submissions`), or, with a
+//!   fair share, those of the user that consumed least first (`shares`). One that waits for another
+//!   submission is passed by those after it. Jobs with a number of processors pass others where
+//!   that delays none (`jobs`).
 //! - A2 When nothing runs, the first in the queue is admitted whatever the policy says, unless the
 //!   level is 0: a queue never stands still by itself.
 //! - A3 A process that hangs up or dies leaves the queue.
@@ -136,7 +137,6 @@ impl Server {
         let id = self.submissions.enter(before, uid, pid, reported);
         let until = within_ns.map(|within| (since.saturating_add(within), within));
         let at = self.queue.iter().position(|place| place.rank > rank).unwrap_or(self.queue.len());
-        let ahead = u32::try_from(at).unwrap_or(u32::MAX);
         self.queue.insert(
             at,
             Place {
@@ -154,6 +154,8 @@ impl Server {
             },
         );
         self.legacy.unwritten = true;
+        let ahead = self.in_order(now).iter().take_while(|place| place.id != id).count();
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         self.say(serial, vec![FromManager::Queued { id, ahead }]);
     }
 
@@ -266,11 +268,11 @@ impl Server {
         }
         self.stirred = true;
         let had_told = self.queue_told;
+        self.charge_all(now);
         let running = u32::try_from(self.running()).unwrap_or(u32::MAX);
         let waiting: Vec<Waiting> = self
-            .queue
-            .iter()
-            .filter(|place| self.may_begin(place))
+            .ready(now)
+            .into_iter()
             .map(|place| Waiting {
                 id: AppId(place.serial),
                 request: place.request,
@@ -294,8 +296,8 @@ impl Server {
         admit = admit.min(u32::try_from(room).unwrap_or(u32::MAX));
         if let Some((kept, until)) = self.legacy.kept_place(now) {
             // A1: a process that waited further in front may come back.
-            let may_begin = self.queue.iter().filter(|place| self.may_begin(place));
-            let before = may_begin.take_while(|place| place.rank < kept).count();
+            let may_begin = self.ready(now);
+            let before = may_begin.iter().take_while(|place| place.rank < kept).count();
             admit = admit.min(u32::try_from(before).unwrap_or(u32::MAX));
             self.admit_again = Some(self.admit_again.map_or(until, |again| again.min(until)));
         }
@@ -320,7 +322,7 @@ impl Server {
     }
 
     /// Processes that run and have not registered, for the policy; each counts once.
-    fn started(&self) -> Vec<AppView> {
+    pub(super) fn started(&self) -> Vec<AppView> {
         let programs =
             self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
         let mut known: BTreeSet<_> =
@@ -341,11 +343,13 @@ impl Server {
     }
 
     /// The queue, for client `serial`, without the places of other users that it may not see.
-    pub(super) fn queue_report(&self, serial: u64, now: u64) -> Vec<FromManager> {
+    pub(super) fn queue_report(&mut self, serial: u64, now: u64) -> Vec<FromManager> {
+        self.charge_all(now);
+        let user = |place: &Place| self.connections.get(&place.serial).map(|it| it.peer.uid);
         let reserved = self.reservation(now);
         let waiting: Vec<QueuedStatus> = self
-            .queue
-            .iter()
+            .in_order(now)
+            .into_iter()
             .filter(|place| self.may_see(serial, place.serial))
             .map(|place| QueuedStatus {
                 id: place.id,
@@ -358,6 +362,8 @@ impl Server {
                 processors: place.processors,
                 limit_ns: place.limit_ns,
                 begins_in_ns: reserved.filter(|(id, _)| *id == place.id).map(|(_, time)| time),
+                user: user(place),
+                consumed_ns: user(place).and_then(|user| self.consumed(user, now)),
             })
             .collect();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -365,6 +371,7 @@ impl Server {
             level: self.level,
             running: number(self.running()),
             waiting: number(waiting.len()),
+            half_life_ns: self.half_life(),
         };
         let parts = waiting
             .chunks(WAITING_PER_PACKET)

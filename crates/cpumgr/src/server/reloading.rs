@@ -5,7 +5,7 @@ use policies::{Cause, DEFAULT_POLICY};
 
 use super::setup::none_known;
 use super::{Server, nanos};
-use crate::cli::{IdleExit, Level, Strangers, Threads};
+use crate::cli::{FairShare, IdleExit, Level, Strangers, Threads};
 use crate::config::{Config, Rules};
 use crate::daemon::{GRACE, QUANTUM};
 use crate::reload::Asker;
@@ -67,6 +67,7 @@ impl Server {
         if level != self.level {
             self.change_level(level);
         }
+        self.set_fair_share(said.fair_share.and_then(FairShare::half_life).map(nanos), now);
         self.ledger.set_smt(said.smt.unwrap_or(Threads::Spread).smt());
         self.heed_strangers(said.strangers.unwrap_or(Strangers::Leave) == Strangers::Leave);
         self.idle_exit = match said.idle_exit {

@@ -44,6 +44,9 @@ pub struct Setup {
     pub kernel: Box<dyn Kernel>,
     /// How many programs may run at once; `None`: any number.
     pub level: Option<u32>,
+    /// After which time what users consumed counts by half; `None`: the queue is first come, first
+    /// served.
+    pub fair_share: Option<Duration>,
     /// Every user's programs may come, and not only those of its own.
     pub public: bool,
     /// The group whose members may administer.

@@ -5,6 +5,7 @@ mod classes;
 mod confined;
 mod conformance;
 mod costs;
+mod fair_share;
 mod invariants;
 mod marginal;
 mod parameters;
