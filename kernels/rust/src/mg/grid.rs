@@ -44,6 +44,14 @@ impl Grid {
         &self.at[(i3 * side + i2) * side..][..side]
     }
 
+    /// The line (i3, i2) between the ones before and after it in its plane.
+    #[inline]
+    pub(super) fn three_lines(&self, i3: usize, i2: usize) -> [&[f64]; 3] {
+        let side = self.side();
+        let three = &self.at[(i3 * side + i2 - 1) * side..][..3 * side];
+        [&three[..side], &three[side..2 * side], &three[2 * side..]]
+    }
+
     /// As [`Grid::line`], to be written.
     pub(super) fn line_mut(&mut self, i3: usize, i2: usize) -> &mut [f64] {
         let side = self.side();
@@ -56,14 +64,21 @@ impl Grid {
         Rows::new(&mut self.at, count * plane)
     }
 
-    /// Runs `body` for each interior plane with its number and completes the copies.
-    pub(super) fn update(&mut self, loops: &impl Loops, body: impl Fn(usize, &mut [f64]) + Sync) {
+    /// Runs `body` for each interior plane with its number and completes the copies. `begin` makes
+    /// what the planes of a piece of the loop use one after the other.
+    pub(super) fn update<S>(
+        &mut self,
+        loops: &impl Loops,
+        begin: impl Fn() -> S + Sync,
+        body: impl Fn(&mut S, usize, &mut [f64]) + Sync,
+    ) {
         let (n, side) = (self.n, self.side());
         let plane = side * side;
         let interior = Rows::new(&mut self.at[plane..(n + 1) * plane], plane);
         loops.each(interior, |first, mut planes| {
+            let mut used = begin();
             for (i3, plane) in (first + 1..).zip(planes.iter_mut()) {
-                body(i3, plane);
+                body(&mut used, i3, plane);
                 wrap_plane(plane, side);
             }
         });

@@ -1,7 +1,5 @@
 //! The operators of the V-cycle: residual, smoother, restriction, interpolation, norm.
 
-#![expect(clippy::needless_range_loop, reason = "stencils read neighbours by their indices")]
-
 use super::grid::{Grid, MOST};
 use crate::loops::Loops;
 
@@ -22,41 +20,54 @@ impl Across {
     }
 
     /// The sums of the line (i3, i2).
-    #[inline]
+    #[inline(always)]
     fn sum(&mut self, g: &Grid, i3: usize, i2: usize) -> (&[f64], &[f64]) {
         let side = g.side();
         let beside = &mut self.beside[..side];
         let corners = &mut self.corners[..side];
-        let lines =
-            [g.line(i3, i2 - 1), g.line(i3, i2 + 1), g.line(i3 - 1, i2), g.line(i3 + 1, i2)];
-        sum_of_four(lines, beside);
-        let lines = [
-            g.line(i3 - 1, i2 - 1),
-            g.line(i3 - 1, i2 + 1),
-            g.line(i3 + 1, i2 - 1),
-            g.line(i3 + 1, i2 + 1),
-        ];
-        sum_of_four(lines, corners);
+        let around = [i3 - 1, i3, i3 + 1].map(|i3| g.three_lines(i3, i2));
+        sum_around(around, beside, corners);
         (beside, corners)
     }
 }
 
-#[inline]
-fn sum_of_four([a, b, c, d]: [&[f64]; 4], to: &mut [f64]) {
-    let n = to.len();
-    let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
+fn sum_around(lines: [[&[f64]; 3]; 3], beside: &mut [f64], corners: &mut [f64]) {
+    let n = beside.len();
+    let corners = &mut corners[..n];
+    let [[a, b, c], [d, _, e], [f, g, h]] = lines.map(|lines| lines.map(|line| &line[..n]));
     for i in 0..n {
-        to[i] = a[i] + b[i] + c[i] + d[i];
+        beside[i] = d[i] + e[i] + b[i] + g[i];
+        corners[i] = a[i] + c[i] + f[i] + h[i];
+    }
+}
+
+/// The inner points of a line and the points before and after each, so that one index below their
+/// common length leads to all three and is checked by no access.
+#[derive(Clone, Copy)]
+struct Three<'a> {
+    back: &'a [f64],
+    here: &'a [f64],
+    front: &'a [f64],
+}
+
+impl<'a> Three<'a> {
+    /// Of a line of `n` inner points.
+    #[inline(always)]
+    fn new(line: &'a [f64], n: usize) -> Self {
+        Self { back: &line[..n], here: &line[1..][..n], front: &line[2..][..n] }
     }
 }
 
 /// A u at a point: -8/3 of the point, 0 of its sides, 1/6 of its edges, 1/12 of its corners.
 #[inline(always)]
-fn apply(centre: &[f64], beside: &[f64], corners: &[f64], i: usize) -> f64 {
-    1.0 / 6.0 * (corners[i] + beside[i - 1] + beside[i + 1])
-        + 1.0 / 12.0 * (corners[i - 1] + corners[i + 1])
-        - 8.0 / 3.0 * centre[i]
+fn apply(centre: f64, beside: Three<'_>, corners: Three<'_>, i: usize) -> f64 {
+    1.0 / 6.0 * (corners.here[i] + beside.back[i] + beside.front[i])
+        + 1.0 / 12.0 * (corners.back[i] + corners.front[i])
+        - 8.0 / 3.0 * centre
 }
+
+// The functions below write the inner points of a line, `n` of them. What they read begins with the
+// point before the first one.
 
 fn residual_line(
     result: &mut [f64],
@@ -65,19 +76,20 @@ fn residual_line(
     beside: &[f64],
     corners: &[f64],
 ) {
-    let side = result.len();
-    let (right, centre) = (&right[..side], &centre[..side]);
-    let (beside, corners) = (&beside[..side], &corners[..side]);
-    for i in 1..side - 1 {
-        result[i] = right[i] - apply(centre, beside, corners, i);
+    let n = result.len();
+    let (right, centre) = (&right[1..][..n], &centre[1..][..n]);
+    let (beside, corners) = (Three::new(beside, n), Three::new(corners, n));
+    for i in 0..n {
+        result[i] = right[i] - apply(centre[i], beside, corners, i);
     }
 }
 
 fn residual_line_in_place(result: &mut [f64], centre: &[f64], beside: &[f64], corners: &[f64]) {
-    let side = result.len();
-    let (centre, beside, corners) = (&centre[..side], &beside[..side], &corners[..side]);
-    for i in 1..side - 1 {
-        result[i] -= apply(centre, beside, corners, i);
+    let n = result.len();
+    let centre = &centre[1..][..n];
+    let (beside, corners) = (Three::new(beside, n), Three::new(corners, n));
+    for i in 0..n {
+        result[i] -= apply(centre[i], beside, corners, i);
     }
 }
 
@@ -88,24 +100,25 @@ fn smooth_line(
     corners: &[f64],
     [c0, c1, c2]: Smoother,
 ) {
-    let side = result.len();
-    let (centre, beside, corners) = (&centre[..side], &beside[..side], &corners[..side]);
-    for i in 1..side - 1 {
-        result[i] += c0 * centre[i]
-            + c1 * (centre[i - 1] + centre[i + 1] + beside[i])
-            + c2 * (corners[i] + beside[i - 1] + beside[i + 1]);
+    let n = result.len();
+    let (centre, beside) = (Three::new(centre, n), Three::new(beside, n));
+    let corners = &corners[1..][..n];
+    for i in 0..n {
+        result[i] += c0 * centre.here[i]
+            + c1 * (centre.back[i] + centre.front[i] + beside.here[i])
+            + c2 * (corners[i] + beside.back[i] + beside.front[i]);
     }
 }
 
-/// The inner lines of a plane with their numbers.
+/// The inner points of the inner lines of a plane, with the lines' numbers.
 fn lines(plane: &mut [f64], side: usize) -> impl Iterator<Item = (usize, &mut [f64])> {
-    (1..).zip(plane[side..(side - 1) * side].chunks_exact_mut(side))
+    let lines = plane[side..(side - 1) * side].chunks_exact_mut(side);
+    (1..).zip(lines.map(move |line| &mut line[1..side - 1]))
 }
 
 /// r = v - A u.
 pub(super) fn residual(loops: &impl Loops, u: &Grid, v: &Grid, r: &mut Grid) {
-    r.update(loops, |i3, plane| {
-        let mut across = Across::new();
+    r.update(loops, Across::new, |across, i3, plane| {
         for (i2, result) in lines(plane, u.side()) {
             let (beside, corners) = across.sum(u, i3, i2);
             residual_line(result, v.line(i3, i2), u.line(i3, i2), beside, corners);
@@ -115,8 +128,7 @@ pub(super) fn residual(loops: &impl Loops, u: &Grid, v: &Grid, r: &mut Grid) {
 
 /// r = r - A u.
 pub(super) fn residual_in_place(loops: &impl Loops, u: &Grid, r: &mut Grid) {
-    r.update(loops, |i3, plane| {
-        let mut across = Across::new();
+    r.update(loops, Across::new, |across, i3, plane| {
         for (i2, result) in lines(plane, u.side()) {
             let (beside, corners) = across.sum(u, i3, i2);
             residual_line_in_place(result, u.line(i3, i2), beside, corners);
@@ -126,8 +138,7 @@ pub(super) fn residual_in_place(loops: &impl Loops, u: &Grid, r: &mut Grid) {
 
 /// u = u + S r.
 pub(super) fn smooth(loops: &impl Loops, r: &Grid, u: &mut Grid, smoother: &Smoother) {
-    u.update(loops, |i3, plane| {
-        let mut across = Across::new();
+    u.update(loops, Across::new, |across, i3, plane| {
         for (i2, result) in lines(plane, r.side()) {
             let (beside, corners) = across.sum(r, i3, i2);
             smooth_line(result, r.line(i3, i2), beside, corners, *smoother);
@@ -138,8 +149,7 @@ pub(super) fn smooth(loops: &impl Loops, r: &Grid, u: &mut Grid, smoother: &Smoo
 /// coarse = P fine: 1/2 of the point, 1/4 of its sides, 1/8 of its edges, 1/16 of its corners.
 pub(super) fn restrict(loops: &impl Loops, fine: &Grid, coarse: &mut Grid) {
     let side = coarse.side();
-    coarse.update(loops, |i3, plane| {
-        let mut across = Across::new();
+    coarse.update(loops, Across::new, |across, i3, plane| {
         for (i2, result) in lines(plane, side) {
             let (beside, corners) = across.sum(fine, 2 * i3, 2 * i2);
             restrict_line(result, fine.line(2 * i3, 2 * i2), beside, corners);
@@ -147,16 +157,23 @@ pub(super) fn restrict(loops: &impl Loops, fine: &Grid, coarse: &mut Grid) {
     });
 }
 
+/// In pairs: those of the points 2 i and 2 i + 1 of the fine line are at i.
 fn restrict_line(result: &mut [f64], centre: &[f64], beside: &[f64], corners: &[f64]) {
-    let n = result.len() - 2;
-    let count = 2 * n + 2;
-    let (centre, beside, corners) = (&centre[..count], &beside[..count], &corners[..count]);
-    for i in 1..=n {
-        let f = 2 * i;
-        result[i] = 0.5 * centre[f]
-            + 0.25 * (centre[f - 1] + centre[f + 1] + beside[f])
-            + 0.125 * (corners[f] + beside[f - 1] + beside[f + 1])
-            + 0.0625 * (corners[f - 1] + corners[f + 1]);
+    let n = result.len();
+    let pairs = |line| -> [&[[f64; 2]]; 2] {
+        let pairs = <[f64]>::as_chunks(line).0;
+        [&pairs[..n], &pairs[1..][..n]]
+    };
+    let ([c, centre], [b, beside]) = (pairs(centre), pairs(beside));
+    let [k, corners] = pairs(corners);
+    for i in 0..n {
+        let ([point, front], [b_point, b_front]) = (centre[i], beside[i]);
+        let [k_point, k_front] = corners[i];
+        let (back, b_back, k_back) = (c[i][1], b[i][1], k[i][1]);
+        result[i] = 0.5 * point
+            + 0.25 * (back + front + b_point)
+            + 0.125 * (k_point + b_back + b_front)
+            + 0.0625 * (k_back + k_front);
     }
 }
 

@@ -61,5 +61,5 @@ pub(super) fn make_charges(loops: &impl Loops, v: &mut Grid) {
     high.put(v, 1.0);
     low.put(v, -1.0);
     // Nothing new but the copies.
-    v.update(loops, |_, _| ());
+    v.update(loops, || (), |(), _, _| ());
 }
