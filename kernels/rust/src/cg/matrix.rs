@@ -90,38 +90,62 @@ impl Matrix {
         Self { row: iter::once(0).chain(ends).collect(), column, value }
     }
 
-    /// One row of A times x. Two sums, so that one addition need not wait for the other.
-    #[inline]
-    fn times_row(&self, row: usize, x: &[f64]) -> f64 {
-        let elements = self.row[row]..self.row[row + 1];
-        let (values, columns) = (&self.value[elements.clone()], &self.column[elements]);
-        let (values, last_value) = values.as_chunks::<2>();
-        let (columns, last_column) = columns.as_chunks::<2>();
-        let (mut even, mut odd) = (0.0, 0.0);
-        for (value, column) in values.iter().zip(columns) {
-            even += value[0] * x[column[0] as usize];
-            odd += value[1] * x[column[1] as usize];
-        }
-        if let ([value], [column]) = (last_value, last_column) {
-            even += value * x[*column as usize];
-        }
-        even + odd
+    /// The values and columns of each row from `first` on.
+    #[inline(always)]
+    fn rows(&self, first: usize, count: usize) -> impl Iterator<Item = (&[f64], &[Index])> {
+        let ends = &self.row[first..=first + count];
+        let (mut values, mut columns) = (&self.value[ends[0]..], &self.column[ends[0]..]);
+        ends.windows(2).map(move |ends| {
+            let count = ends[1] - ends[0];
+            let value = values.split_off(..count).expect("a row ends where the next one begins");
+            let column = columns.split_off(..count).expect("as many columns as values");
+            (value, column)
+        })
     }
 
     /// q = A p for the rows from `first`; returns p times q.
     pub(super) fn multiply(&self, first: usize, p: &[f64], q: &mut [f64]) -> f64 {
         let mut along = 0.0;
-        for (row, q) in (first..).zip(q) {
-            *q = self.times_row(row, p);
-            along += p[row] * *q;
+        let rows = self.rows(first, q.len());
+        for ((q, own), (values, columns)) in q.iter_mut().zip(&p[first..]).zip(rows) {
+            *q = product(values, columns, p);
+            along += own * *q;
         }
         along
     }
 
     /// The square of x - A z in these rows.
     pub(super) fn distance(&self, rows: Range<usize>, x: &[f64], z: &[f64]) -> f64 {
-        rows.map(|row| (x[row] - self.times_row(row, z)).powi(2)).sum()
+        let own = &x[rows.clone()];
+        own.iter()
+            .zip(self.rows(rows.start, rows.len()))
+            .map(|(own, (values, columns))| (own - product(values, columns, z)).powi(2))
+            .sum()
     }
+}
+
+/// A row times x. Two sums, so that one addition need not wait for the other; eight elements at a
+/// time, since each column has to be checked.
+#[inline(always)]
+fn product(values: &[f64], columns: &[Index], x: &[f64]) -> f64 {
+    let mut sums = [0.0; 2];
+    let mut add = |value: &[f64; 2], column: &[Index; 2]| {
+        let x = column.map(|column| x[column as usize]);
+        sums = [sums[0] + value[0] * x[0], sums[1] + value[1] * x[1]];
+    };
+    let (values, last_value) = values.as_chunks::<2>();
+    let (columns, last_column) = columns.as_chunks::<2>();
+    let (fours, value) = values.as_chunks::<4>();
+    let (four_columns, column) = columns.as_chunks::<4>();
+    for (value, column) in fours.iter().zip(four_columns) {
+        value.iter().zip(column).for_each(|(value, column)| add(value, column));
+    }
+    value.iter().zip(column).for_each(|(value, column)| add(value, column));
+    let [mut even, odd] = sums;
+    if let ([value], [column]) = (last_value, last_column) {
+        even += value * x[*column as usize];
+    }
+    even + odd
 }
 
 /// A vector with `nonzeros` random elements at random places; what falls outside of the vector or
