@@ -1,6 +1,6 @@
 //! A box of complex numbers: real and imaginary parts in arrays of their own, x fastest.
 
-use super::lines::{LANES, Lines, Roots};
+use super::lines::{LANES, Lines, Point, Roots};
 use crate::loops::Loops;
 use crate::parts::{Rows, Slabs};
 use crate::random::Random;
@@ -16,6 +16,16 @@ pub(super) enum Direction {
     Forward,
     /// From frequencies, without the factor of the inverse transform.
     Backward,
+}
+
+impl Direction {
+    /// Real and imaginary parts as a transform takes them: exchanged, it is the inverse.
+    fn order<T>(self, re: T, im: T) -> [T; 2] {
+        match self {
+            Self::Forward => [re, im],
+            Self::Backward => [im, re],
+        }
+    }
 }
 
 /// The roots of unity for x, y, z.
@@ -79,19 +89,18 @@ impl Field {
         direction: Direction,
     ) {
         let (nx, line) = (self.nx, self.line());
-        let is_forward = direction == Direction::Forward;
         loops.each(self.planes(), |_, (mut re, mut im)| {
-            let mut lines = Lines::new();
+            let (mut x_lines, mut y_lines) = (Lines::new(x_roots), Lines::new(y_roots));
             for (re, im) in re.iter_mut().zip(im.iter_mut()) {
-                let mut parts = [re, im];
-                if is_forward {
-                    along_x(&mut parts, line, x_roots, direction, &mut lines);
+                let mut parts = direction.order(re, im);
+                if direction == Direction::Forward {
+                    along_x(&mut parts, line, x_roots, &mut x_lines);
                 }
                 for x in (0..nx).step_by(LANES) {
-                    along_y(&mut parts, x, line, y_roots, direction, &mut lines);
+                    along_y(&mut parts, x, line, y_roots, &mut y_lines);
                 }
-                if !is_forward {
-                    along_x(&mut parts, line, x_roots, direction, &mut lines);
+                if direction == Direction::Backward {
+                    along_x(&mut parts, line, x_roots, &mut x_lines);
                 }
             }
         });
@@ -105,20 +114,20 @@ impl Field {
         direction: Direction,
     ) {
         let (nx, line, plane) = (self.nx, self.line(), self.plane());
-        let slabs = (Slabs::new(&mut self.re, plane, line), Slabs::new(&mut self.im, plane, line));
+        let [re, im] = direction.order(&mut self.re, &mut self.im);
+        let slabs = (Slabs::new(re, plane, line), Slabs::new(im, plane, line));
         loops.each(slabs, |_, (mut re, mut im)| {
             let (re, im) = (re.planes(), im.planes());
-            let mut lines = Lines::new();
+            let mut lines = Lines::new(roots);
             for first in (0..re.first().map_or(0, |plane| plane.len())).step_by(line) {
                 for first in (first..first + nx).step_by(LANES) {
-                    for (z, (re, im)) in re.iter().zip(im.iter()).enumerate() {
-                        copy_lanes(&re[first..], &mut lines.here.re[z * LANES..]);
-                        copy_lanes(&im[first..], &mut lines.here.im[z * LANES..]);
+                    for (point, (re, im)) in lines.here.iter_mut().zip(re.iter().zip(im.iter())) {
+                        point.load(&re[first..], &im[first..]);
                     }
-                    transform(roots, direction, &mut lines);
-                    for (z, (re, im)) in re.iter_mut().zip(im.iter_mut()).enumerate() {
-                        copy_lanes(&lines.here.re[z * LANES..], &mut re[first..]);
-                        copy_lanes(&lines.here.im[z * LANES..], &mut im[first..]);
+                    lines.transform(roots);
+                    let planes = re.iter_mut().zip(im.iter_mut());
+                    for (point, (re, im)) in lines.here.iter().zip(planes) {
+                        point.store(&mut re[first..], &mut im[first..]);
                     }
                 }
             }
@@ -167,21 +176,18 @@ fn scale_line(from: &[f64], of_line: f64, factors: &[f64], to: &mut [f64]) {
     }
 }
 
-fn transform(roots: &Roots, direction: Direction, lines: &mut Lines) {
-    match direction {
-        Direction::Forward => lines.forward(roots),
-        Direction::Backward => lines.backward(roots),
+impl Point {
+    #[inline(always)]
+    fn load(&mut self, re: &[f64], im: &[f64]) {
+        self.re.copy_from_slice(&re[..LANES]);
+        self.im.copy_from_slice(&im[..LANES]);
     }
-}
 
-/// One element of each lane: an array, not a slice, so that no function is called for it.
-#[inline(always)]
-fn copy_lanes(from: &[f64], to: &mut [f64]) {
-    let from = from.as_chunks::<8>().0;
-    let to = to.as_chunks_mut::<8>().0;
-    let (first, second) = (from[0], from[1]);
-    to[0] = first;
-    to[1] = second;
+    #[inline(always)]
+    fn store(&self, re: &mut [f64], im: &mut [f64]) {
+        re[..LANES].copy_from_slice(&self.re);
+        im[..LANES].copy_from_slice(&self.im);
+    }
 }
 
 /// The lines of a plane along y that begin at `x` and beside it.
@@ -190,50 +196,53 @@ fn along_y(
     x: usize,
     line: usize,
     roots: &Roots,
-    direction: Direction,
     lines: &mut Lines,
 ) {
-    for i in 0..roots.n() {
-        copy_lanes(&re[x + i * line..], &mut lines.here.re[i * LANES..]);
-        copy_lanes(&im[x + i * line..], &mut lines.here.im[i * LANES..]);
+    let rows = re.chunks_exact(line).zip(im.chunks_exact(line));
+    for (point, (re, im)) in lines.here.iter_mut().zip(rows) {
+        point.load(&re[x..], &im[x..]);
     }
-    transform(roots, direction, lines);
-    for i in 0..roots.n() {
-        copy_lanes(&lines.here.re[i * LANES..], &mut re[x + i * line..]);
-        copy_lanes(&lines.here.im[i * LANES..], &mut im[x + i * line..]);
+    lines.transform(roots);
+    let rows = re.chunks_exact_mut(line).zip(im.chunks_exact_mut(line));
+    for (point, (re, im)) in lines.here.iter().zip(rows) {
+        point.store(&mut re[x..], &mut im[x..]);
     }
 }
 
 /// All lines of a plane along x, turned on the way in and out.
-fn along_x(
-    [re, im]: &mut [&mut [f64]; 2],
-    line: usize,
-    roots: &Roots,
-    direction: Direction,
-    lines: &mut Lines,
-) {
+fn along_x([re, im]: &mut [&mut [f64]; 2], line: usize, roots: &Roots, lines: &mut Lines) {
     let tiles = re.chunks_exact_mut(LANES * line).zip(im.chunks_exact_mut(LANES * line));
     for (re, im) in tiles {
-        turn_in(re, line, &mut lines.here.re[..roots.n() * LANES]);
-        turn_in(im, line, &mut lines.here.im[..roots.n() * LANES]);
-        transform(roots, direction, lines);
-        turn_out(&lines.here.re[..roots.n() * LANES], line, re);
-        turn_out(&lines.here.im[..roots.n() * LANES], line, im);
+        turn_in(re, line, &mut lines.here, |point| &mut point.re);
+        turn_in(im, line, &mut lines.here, |point| &mut point.im);
+        lines.transform(roots);
+        turn_out(&lines.here, |point| &point.re, line, re);
+        turn_out(&lines.here, |point| &point.im, line, im);
     }
 }
 
-fn turn_in(from: &[f64], line: usize, to: &mut [f64]) {
-    for (i, lanes) in to.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-        for (lane, to) in lanes.iter_mut().enumerate() {
-            *to = from[lane * line + i];
+/// Four lines at a time: their addresses stay in registers.
+#[inline(always)]
+fn turn_in(
+    from: &[f64],
+    line: usize,
+    to: &mut [Point],
+    part: impl Fn(&mut Point) -> &mut [f64; LANES],
+) {
+    let n = to.len();
+    for (four, rows) in from.chunks_exact(4 * line).enumerate() {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|row| &rows[row * line..][..n]);
+        for (i, point) in to.iter_mut().enumerate() {
+            part(point).as_chunks_mut::<4>().0[four] = [a[i], b[i], c[i], d[i]];
         }
     }
 }
 
-fn turn_out(from: &[f64], line: usize, to: &mut [f64]) {
+#[inline(always)]
+fn turn_out(from: &[Point], part: impl Fn(&Point) -> &[f64; LANES], line: usize, to: &mut [f64]) {
     for (lane, to) in to.chunks_exact_mut(line).enumerate() {
-        for (to, lanes) in to.iter_mut().zip(from.as_chunks::<LANES>().0) {
-            *to = lanes[lane];
+        for (to, point) in to.iter_mut().zip(from) {
+            *to = part(point)[lane];
         }
     }
 }

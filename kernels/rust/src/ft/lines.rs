@@ -6,8 +6,6 @@ use std::mem;
 
 /// Lines at a time.
 pub(super) const LANES: usize = 16;
-/// The longest line.
-const LONGEST: usize = 512;
 
 /// The roots of unity exp(-2 pi i k / n) of one length.
 pub(super) struct Roots {
@@ -34,150 +32,120 @@ impl Roots {
     }
 }
 
-/// Real and imaginary parts.
-pub(super) struct Half {
-    pub(super) re: Vec<f64>,
-    pub(super) im: Vec<f64>,
+/// One element of each line, aligned as cache lines and vectors are: instructions take it from
+/// memory.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Point {
+    pub(super) re: [f64; LANES],
+    pub(super) im: [f64; LANES],
 }
 
-impl Half {
-    fn new() -> Self {
-        Self { re: vec![0.0; LONGEST * LANES], im: vec![0.0; LONGEST * LANES] }
-    }
+impl Point {
+    const ZERO: Self = Self { re: [0.0; LANES], im: [0.0; LANES] };
 }
 
 /// Lines beside each other, and room for the other half of each pass.
 pub(super) struct Lines {
-    pub(super) here: Half,
-    other: Half,
+    pub(super) here: Vec<Point>,
+    other: Vec<Point>,
 }
 
 impl Lines {
-    pub(super) fn new() -> Self {
-        Self { here: Half::new(), other: Half::new() }
+    /// Of the length that these roots are for.
+    pub(super) fn new(roots: &Roots) -> Self {
+        let zeros = || vec![Point::ZERO; roots.n()];
+        Self { here: zeros(), other: zeros() }
     }
 
-    /// Transforms the lines in `here`; the result replaces them.
-    pub(super) fn forward(&mut self, roots: &Roots) {
+    /// Transforms the lines in `here`; the result replaces them. With real and imaginary parts
+    /// exchanged before and after it is the inverse, without its factor.
+    pub(super) fn transform(&mut self, roots: &Roots) {
         let Self { here, other } = self;
         let (mut l, mut m) = (roots.n(), 1);
         while l > 1 {
             if l >= 4 {
                 l /= 4;
-                pass_four(roots, l, m, here, other);
+                pass_four(roots, m, here, other);
                 m *= 4;
             } else {
                 l = 1;
-                pass_two(m, here, other);
+                pass_two(here, other);
                 m *= 2;
             }
             mem::swap(here, other);
         }
     }
-
-    /// The inverse, without its factor: by exchanging the parts.
-    pub(super) fn backward(&mut self, roots: &Roots) {
-        mem::swap(&mut self.here.re, &mut self.here.im);
-        self.forward(roots);
-        mem::swap(&mut self.here.re, &mut self.here.im);
-    }
 }
 
-/// One pass of the self-sorting transform by four: 4 l sub-transforms' parts at distance m become
-/// l.
-fn pass_four(roots: &Roots, l: usize, m: usize, from: &Half, to: &mut Half) {
-    let (width, quarter) = (m * LANES, l * m * LANES);
-    for j in 0..l {
+/// One pass of the self-sorting transform by four: from each quarter of the points come `m`
+/// neighbours at a time, and lie beside each other afterwards.
+fn pass_four(roots: &Roots, m: usize, from: &[Point], to: &mut [Point]) {
+    let (first, second) = from.split_at(from.len() / 2);
+    let ((a, b), (c, d)) = (first.split_at(first.len() / 2), second.split_at(second.len() / 2));
+    let to = to.chunks_exact_mut(4 * m).enumerate();
+    let from = a.chunks_exact(m).zip(b.chunks_exact(m));
+    let from = from.zip(c.chunks_exact(m).zip(d.chunks_exact(m)));
+    for ((j, to), ((a, b), (c, d))) in to.zip(from) {
         let roots = [roots.root(j * m), roots.root(2 * j * m), roots.root(3 * j * m)];
-        let begin = j * width;
-        let [ar, br, cr, dr] = distant(&from.re, begin, quarter, width);
-        let [ai, bi, ci, di] = distant(&from.im, begin, quarter, width);
-        let [pr, qr, sr, tr] = quarters(&mut to.re[4 * j * width..], width);
-        let [pi, qi, si, ti] = quarters(&mut to.im[4 * j * width..], width);
-        butterflies(roots, ar, ai, br, bi, cr, ci, dr, di, pr, pi, qr, qi, sr, si, tr, ti);
+        let (first, second) = to.split_at_mut(2 * m);
+        let ((p, q), (s, t)) = (first.split_at_mut(m), second.split_at_mut(m));
+        for k in 0..m {
+            butterfly(
+                roots,
+                [&a[k], &b[k], &c[k], &d[k]],
+                &mut p[k],
+                &mut q[k],
+                &mut s[k],
+                &mut t[k],
+            );
+        }
     }
 }
 
-/// Four parts at a distance, each `width` long.
+/// The butterflies of one root: a, b, c, d become p, q, s, t. (Of arguments the compiler knows that
+/// they do not overlap: only then are the butterflies done two at a time.)
 #[inline(always)]
-fn distant(all: &[f64], begin: usize, distance: usize, width: usize) -> [&[f64]; 4] {
-    [
-        &all[begin..][..width],
-        &all[begin + distance..][..width],
-        &all[begin + 2 * distance..][..width],
-        &all[begin + 3 * distance..][..width],
-    ]
-}
-
-/// Four parts beside each other, each `width` long.
-#[inline(always)]
-fn quarters(all: &mut [f64], width: usize) -> [&mut [f64]; 4] {
-    let (a, rest) = all.split_at_mut(width);
-    let (b, rest) = rest.split_at_mut(width);
-    let (c, rest) = rest.split_at_mut(width);
-    [a, b, c, &mut rest[..width]]
-}
-
-/// The butterflies of one root: a, b, c, d become p, q, s, t.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "of arguments the compiler knows that they do not overlap: only then are the \
-              butterflies done two at a time"
-)]
-#[inline]
-fn butterflies(
+fn butterfly(
     [[r1, i1], [r2, i2], [r3, i3]]: [[f64; 2]; 3],
-    ar: &[f64],
-    ai: &[f64],
-    br: &[f64],
-    bi: &[f64],
-    cr: &[f64],
-    ci: &[f64],
-    dr: &[f64],
-    di: &[f64],
-    pr: &mut [f64],
-    pi: &mut [f64],
-    qr: &mut [f64],
-    qi: &mut [f64],
-    sr: &mut [f64],
-    si: &mut [f64],
-    tr: &mut [f64],
-    ti: &mut [f64],
+    [a, b, c, d]: [&Point; 4],
+    p: &mut Point,
+    q: &mut Point,
+    s: &mut Point,
+    t: &mut Point,
 ) {
-    let width = ar.len();
-    let (ai, br, bi) = (&ai[..width], &br[..width], &bi[..width]);
-    let (cr, ci, dr, di) = (&cr[..width], &ci[..width], &dr[..width], &di[..width]);
-    let (pr, pi, qr, qi) = (&mut pr[..width], &mut pi[..width], &mut qr[..width], &mut qi[..width]);
-    let (sr, si, tr, ti) = (&mut sr[..width], &mut si[..width], &mut tr[..width], &mut ti[..width]);
-    for k in 0..width {
-        let (acr, aci) = (ar[k] + cr[k], ai[k] + ci[k]);
-        let (bdr, bdi) = (br[k] + dr[k], bi[k] + di[k]);
-        let (er, ei) = (ar[k] - cr[k], ai[k] - ci[k]);
+    for k in 0..LANES {
+        let (acr, aci) = (a.re[k] + c.re[k], a.im[k] + c.im[k]);
+        let (bdr, bdi) = (b.re[k] + d.re[k], b.im[k] + d.im[k]);
+        let (er, ei) = (a.re[k] - c.re[k], a.im[k] - c.im[k]);
         // -i (b - d)
-        let (fr, fi) = (bi[k] - di[k], dr[k] - br[k]);
-        pr[k] = acr + bdr;
-        pi[k] = aci + bdi;
+        let (fr, fi) = (b.im[k] - d.im[k], d.re[k] - b.re[k]);
+        p.re[k] = acr + bdr;
+        p.im[k] = aci + bdi;
         let (gr, gi) = (er + fr, ei + fi);
-        qr[k] = gr * r1 - gi * i1;
-        qi[k] = gr * i1 + gi * r1;
+        q.re[k] = gr * r1 - gi * i1;
+        q.im[k] = gr * i1 + gi * r1;
         let (gr, gi) = (acr - bdr, aci - bdi);
-        sr[k] = gr * r2 - gi * i2;
-        si[k] = gr * i2 + gi * r2;
+        s.re[k] = gr * r2 - gi * i2;
+        s.im[k] = gr * i2 + gi * r2;
         let (gr, gi) = (er - fr, ei - fi);
-        tr[k] = gr * r3 - gi * i3;
-        ti[k] = gr * i3 + gi * r3;
+        t.re[k] = gr * r3 - gi * i3;
+        t.im[k] = gr * i3 + gi * r3;
     }
 }
 
 /// The last pass where the length is no power of four: by two, without roots.
-fn pass_two(m: usize, from: &Half, to: &mut Half) {
-    let width = m * LANES;
-    for (from, to) in [(&from.re, &mut to.re), (&from.im, &mut to.im)] {
-        let (a, b) = from[..2 * width].split_at(width);
-        let (sum, difference) = to[..2 * width].split_at_mut(width);
-        for k in 0..width {
-            sum[k] = a[k] + b[k];
-            difference[k] = a[k] - b[k];
+fn pass_two(from: &[Point], to: &mut [Point]) {
+    let half = from.len() / 2;
+    let (a, b) = from.split_at(half);
+    let (sum, difference) = to.split_at_mut(half);
+    let to = sum.iter_mut().zip(difference);
+    for ((sum, difference), (a, b)) in to.zip(a.iter().zip(b)) {
+        for k in 0..LANES {
+            sum.re[k] = a.re[k] + b.re[k];
+            sum.im[k] = a.im[k] + b.im[k];
+            difference.re[k] = a.re[k] - b.re[k];
+            difference.im[k] = a.im[k] - b.im[k];
         }
     }
 }
@@ -186,10 +154,15 @@ fn pass_two(m: usize, from: &Half, to: &mut Half) {
 mod tests {
     use super::*;
 
+    fn exchange(lines: &mut Lines) {
+        lines.here.iter_mut().for_each(|point| mem::swap(&mut point.re, &mut point.im));
+    }
+
     #[test]
-    fn a_transform_is_the_sum_that_defines_it_and_backward_undoes_forward() {
+    fn a_transform_is_the_sum_that_defines_it_and_of_exchanged_parts_its_inverse() {
         for n in [2, 4, 8, 32, 64] {
-            let mut lines = Lines::new();
+            let roots = Roots::new(n);
+            let mut lines = Lines::new(&roots);
             let value = |i: usize, lane: usize| {
                 let x = (i * 7 + lane * 3) as f64;
                 [(x * 0.37).sin(), (x * 0.61).cos()]
@@ -197,12 +170,11 @@ mod tests {
             for i in 0..n {
                 for lane in 0..LANES {
                     let [re, im] = value(i, lane);
-                    lines.here.re[i * LANES + lane] = re;
-                    lines.here.im[i * LANES + lane] = im;
+                    lines.here[i].re[lane] = re;
+                    lines.here[i].im[lane] = im;
                 }
             }
-            let roots = Roots::new(n);
-            lines.forward(&roots);
+            lines.transform(&roots);
             for k in 0..n {
                 for lane in 0..LANES {
                     let (mut re, mut im) = (0.0, 0.0);
@@ -211,16 +183,18 @@ mod tests {
                         re += a * c - b * s;
                         im += a * s + b * c;
                     }
-                    assert!((lines.here.re[k * LANES + lane] - re).abs() < 1e-11, "{n}, {k}");
-                    assert!((lines.here.im[k * LANES + lane] - im).abs() < 1e-11, "{n}, {k}");
+                    assert!((lines.here[k].re[lane] - re).abs() < 1e-11, "{n}, {k}");
+                    assert!((lines.here[k].im[lane] - im).abs() < 1e-11, "{n}, {k}");
                 }
             }
-            lines.backward(&roots);
+            exchange(&mut lines);
+            lines.transform(&roots);
+            exchange(&mut lines);
             for i in 0..n {
                 for lane in 0..LANES {
                     let [re, im] = value(i, lane).map(|part| part * n as f64);
-                    assert!((lines.here.re[i * LANES + lane] - re).abs() < 1e-11, "{n}, {i}");
-                    assert!((lines.here.im[i * LANES + lane] - im).abs() < 1e-11, "{n}, {i}");
+                    assert!((lines.here[i].re[lane] - re).abs() < 1e-11, "{n}, {i}");
+                    assert!((lines.here[i].im[lane] - im).abs() < 1e-11, "{n}, {i}");
                 }
             }
         }
