@@ -132,7 +132,7 @@ impl Work {
         let keys_of = |chunk| &key[bounds(key.len(), chunk, chunks)];
 
         loops.each(Rows::new(place, BUCKETS), |first, mut counts| {
-            for (chunk, counts) in (first..).zip(counts.iter_mut()) {
+            for (chunk, counts) in (first..).zip(counts.all().as_chunks_mut().0) {
                 count(keys_of(chunk), shift, counts);
             }
         });
@@ -147,7 +147,7 @@ impl Work {
         start[BUCKETS] = next;
 
         loops.each(Rows::new(place, BUCKETS), |first, mut places| {
-            for (chunk, places) in (first..).zip(places.iter_mut()) {
+            for (chunk, places) in (first..).zip(places.all().as_chunks_mut().0) {
                 part(keys_of(chunk), shift, places, parted);
             }
         });
@@ -188,22 +188,40 @@ impl Work {
     }
 }
 
-/// How many keys each bucket has.
-fn count(keys: &[u32], shift: u32, counts: &mut [u32]) {
-    counts.fill(0);
-    for key in keys {
-        counts[(key >> shift) as usize] += 1;
+/// The bucket of a key. (The remainder is the number itself, and tells the compiler that there is
+/// such a bucket.)
+#[inline(always)]
+fn bucket_of(key: u32, shift: u32) -> usize {
+    (key >> shift) as usize % BUCKETS
+}
+
+/// Runs `body` for each key; written out for four, since it is a few instructions.
+#[inline(always)]
+fn by_fours<T>(keys: &[T], mut body: impl FnMut(&T)) {
+    let (fours, rest) = keys.as_chunks::<4>();
+    for [a, b, c, d] in fours {
+        body(a);
+        body(b);
+        body(c);
+        body(d);
     }
+    rest.iter().for_each(body);
+}
+
+/// How many keys each bucket has.
+fn count(keys: &[u32], shift: u32, counts: &mut [u32; BUCKETS]) {
+    counts.fill(0);
+    by_fours(keys, |key| counts[bucket_of(*key, shift)] += 1);
 }
 
 /// Puts each key where the next one of its bucket goes.
-fn part(keys: &[u32], shift: u32, places: &mut [u32], parted: &[AtomicU32]) {
-    for &key in keys {
-        let place = &mut places[(key >> shift) as usize];
+fn part(keys: &[u32], shift: u32, places: &mut [u32; BUCKETS], parted: &[AtomicU32]) {
+    by_fours(keys, |&key| {
+        let place = &mut places[bucket_of(key, shift)];
         // ORDERING: Relaxed - read after the join of this loop.
         parted[*place as usize].store(key, Relaxed);
         *place += 1;
-    }
+    });
 }
 
 /// How many keys are smaller than each value of a bucket, of which `smaller` are before it.
@@ -211,10 +229,10 @@ fn rank_bucket(keys: &[AtomicU32], smaller: u32, rank: &mut [u32]) {
     rank.fill(0);
     // The length is a power of two.
     let mask = rank.len() - 1;
-    for key in keys {
+    by_fours(keys, |key| {
         // ORDERING: Relaxed - written before the join of the loop that parts the keys.
         rank[key.load(Relaxed) as usize & mask] += 1;
-    }
+    });
     let mut smaller = smaller;
     for rank in rank {
         (*rank, smaller) = (smaller, smaller + *rank);
