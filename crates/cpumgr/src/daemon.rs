@@ -191,7 +191,7 @@ pub fn serve(
         && !began
         && outcome.as_ref().is_err_and(|error| error.code() != RUNNING)
     {
-        masks::put_back(&options.socket, &Linux);
+        masks::let_go(&options.socket, &Linux);
     }
     outcome
 }

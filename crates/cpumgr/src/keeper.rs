@@ -33,6 +33,10 @@ const SHOWN: usize = 100;
 struct Desk<T> {
     /// To be written.
     next: Option<T>,
+    /// Copies that were left so far: the number of the last one.
+    left: u64,
+    /// The number of the last one that was written, or could not be.
+    done: u64,
     /// It does not wait for the end of the pause.
     urgent: bool,
     ends: bool,
@@ -42,7 +46,7 @@ struct Desk<T> {
 
 impl<T> Default for Desk<T> {
     fn default() -> Self {
-        Self { next: None, urgent: false, ends: false, trouble: None }
+        Self { next: None, left: 0, done: 0, urgent: false, ends: false, trouble: None }
     }
 }
 
@@ -91,14 +95,30 @@ impl<T: Send + 'static> Keeper<T> {
         Ok(Self { desk, writer: Some(writer) })
     }
 
-    /// Leaves the present state. Never waits for the disk.
-    pub(crate) fn keep(&self, copy: T) {
-        change(&self.desk, |desk| desk.next = Some(copy));
+    /// Leaves the present state, and says its number. Never waits for the disk.
+    pub(crate) fn keep(&self, copy: T) -> u64 {
+        self.leave(copy, false)
     }
 
     /// The same of one that is written without a pause (K3).
-    pub(crate) fn keep_at_once(&self, copy: T) {
-        change(&self.desk, |desk| (desk.next, desk.urgent) = (Some(copy), true));
+    pub(crate) fn keep_at_once(&self, copy: T) -> u64 {
+        self.leave(copy, true)
+    }
+
+    fn leave(&self, copy: T, urgent: bool) -> u64 {
+        let mut number = 0;
+        change(&self.desk, |desk| {
+            desk.left += 1;
+            number = desk.left;
+            desk.next = Some(copy);
+            desk.urgent |= urgent;
+        });
+        number
+    }
+
+    /// The number of the last copy that was written, or could not be: those before it need not be.
+    pub(crate) fn done(&self) -> u64 {
+        self.desk.0.lock().unwrap_or_else(PoisonError::into_inner).done
     }
 
     /// What the next manager would not know if this one were killed now, and why.
@@ -136,18 +156,19 @@ fn write_all<T>(
     let (desk, changed) = &**shared;
     let mut pause = least;
     loop {
-        let copy = {
+        let (copy, number) = {
             let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
             let waits = |desk: &mut Desk<T>| desk.next.is_none() && !desk.ends;
             let mut desk = changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner);
             desk.urgent = false;
-            desk.next.take()
+            (desk.next.take(), desk.left)
         };
         let Some(copy) = copy else { return };
         let trouble = write(&copy).err();
         // K2, K3; the end does not wait for it.
         let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
         note(&mut desk.trouble, trouble);
+        desk.done = number;
         let paused = changed.wait_timeout_while(desk, pause, |desk| !(desk.ends || desk.urgent));
         let (desk, _) = paused.unwrap_or_else(PoisonError::into_inner);
         pause = if desk.next.is_some() { (2 * pause).min(most) } else { least };
@@ -302,7 +323,10 @@ mod tests {
             replace(path, &copy.to_ne_bytes())
         })
         .unwrap();
-        (0..1000).for_each(|number| keeper.keep(number));
+        for number in 0..1000 {
+            assert_eq!(keeper.keep(number), u64::from(number) + 1);
+            assert!(keeper.done() <= u64::from(number) + 1);
+        }
         drop(keeper);
         assert_eq!(read(&path, 4).unwrap(), Some(999_u32.to_ne_bytes().to_vec()));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);

@@ -2,24 +2,26 @@
 //! the next manager, if this one is killed.
 //!
 //! # Protocol
-//! 1. After each pass that bound a process the scheduler leaves a copy of what it knows
-//!    ([`Keeper::keep`]); a thread of its own writes the last copy to `SOCKET.masks` (`keeper`).
-//!    With no process attached there is no file.
+//! 1. Before a process is bound to other processors the scheduler leaves a copy that says to which
+//!    (`next`), and binds when it is written: in the same way what it bound is written after the
+//!    pass. A thread of its own writes the last copy to `SOCKET.masks` (`keeper`). The scheduler
+//!    waits for no disk: without an answer it binds after a moment. With no process attached there
+//!    is no file.
 //! 2. A manager that finds a file when it has claimed the socket puts the masks back
 //!    ([`put_back`]), by the rule of a process that is let go: a thread that has the mask that the
-//!    manager gave it gets its own, one that was made since and has such a mask gets the initial
-//!    thread's, and a thread that has another mask keeps that.
+//!    manager gave it, or was about to give it, gets its own, one that was made since and has such
+//!    a mask gets the initial thread's, and a thread that has another mask keeps that.
 //! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]); those that
 //!    the last manager attached unasked count as such again. So the masks that it notes are their
-//!    own.
+//!    own. The file stays until the first copy of this manager replaces it: one that is killed
+//!    before loses nothing.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started, its threads by its own
 //!   directory (`threads`).
 //!
 //! # Not here
-//! What the last pass bound stays bound if the manager is killed before the copy of that pass is
-//! written. Announced programs, and weights: `settings`.
+//! Announced programs, and weights: `settings`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,6 +55,10 @@ pub(crate) struct Attached {
     /// Masks that it gave before those (older managers did not write them).
     #[serde(default)]
     pub(crate) former: Vec<String>,
+    /// The processors to which its threads are bound, or about to be (older managers did not write
+    /// them).
+    #[serde(default)]
+    pub(crate) next: Option<String>,
 }
 
 /// The longest file: 512 processes of a thousand threads each, on a thousand processors, need less.
@@ -99,10 +105,23 @@ pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> Vec<Attached> {
     };
     // An error: it has ended, or no process can be attached now.
     all.retain(|one| one.put_back(kernel).unwrap_or(false));
-    if let Err(error) = keeper::remove(&path) {
-        tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written down");
+    if all.is_empty() {
+        forget(&path);
     }
     all
+}
+
+/// The same where no manager comes that would attach them again.
+pub(crate) fn let_go(socket: &Path, kernel: &dyn Kernel) {
+    if !put_back(socket, kernel).is_empty() {
+        forget(&place(socket));
+    }
+}
+
+fn forget(path: &Path) {
+    if let Err(error) = keeper::remove(path) {
+        tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written down");
+    }
 }
 
 impl Attached {
@@ -138,12 +157,31 @@ impl Attached {
         Ok(true)
     }
 
+    /// Whether it is a mask that the manager gave, or was about to give.
+    fn is_given(&self, mask: &str) -> bool {
+        let given = |(_, before, now): &(i32, String, String)| {
+            (now == mask && now != before) || self.gives(before, mask)
+        };
+        self.threads.iter().any(given)
+            || self.gives(&self.fence, mask)
+            || self.former.iter().any(|former| former == mask)
+    }
+
+    /// Whether a thread that had `before` is bound to `mask` by step 1.
+    fn gives(&self, before: &str, mask: &str) -> bool {
+        let parse = |list: &str| CpuSet::parse_list(list).ok();
+        let next = self.next.as_deref().and_then(parse).filter(|next| !next.is_empty());
+        let Some((next, own)) = next.zip(parse(before)) else { return false };
+        let allowed = own.intersection(&next);
+        let given = if allowed.is_empty() { next } else { allowed };
+        given.to_string() == mask && mask != before
+    }
+
     /// What a thread had that has `mask` now; `None`: that is no mask of the manager's.
     fn before(&self, tid: Tid, mask: &str) -> Option<CpuSet> {
         let before = match self.threads.iter().find(|(own, _, _)| *own == tid.0) {
-            Some((_, before, now)) if now == mask => before,
-            None if self.threads.iter().any(|(_, _, now)| now == mask) => &self.fence,
-            None if self.former.iter().any(|former| former == mask) => &self.fence,
+            Some((_, before, now)) if now == mask || self.gives(before, mask) => before,
+            None if self.is_given(mask) => &self.fence,
             _ => return None,
         };
         CpuSet::parse_list(before).ok().filter(|before| !before.is_empty())
@@ -168,6 +206,7 @@ mod tests {
             fence: "0-5".into(),
             threads,
             former: vec!["4".into()],
+            next: Some("2,5".into()),
         }
     }
 
@@ -185,6 +224,12 @@ mod tests {
             (set("0-5"), None),
             "made by one that was not moved yet"
         );
+        assert_eq!(
+            (before(7, "2"), before(8, "2"), before(9, "2,5"), before(9, "2")),
+            (set("0-3"), set("2-3"), set("0-5"), set("0-5")),
+            "about to be given"
+        );
+        assert_eq!((before(7, "2,5"), before(8, "5")), (None, None), "its own choice");
     }
 
     #[test]

@@ -56,6 +56,17 @@ pub fn finds_by_path(command: &Path, directory: Option<&Path>) -> bool {
         && libraries.all(|name| directory.join(name).exists())
 }
 
+/// Whether a program names a library that ends it where another one is loaded before: gcc's
+/// AddressSanitizer.
+pub fn wants_first_place(command: &Path) -> bool {
+    let needs =
+        find(command).and_then(|path| Image::open(&path).ok()).and_then(|image| image.needs());
+    let is_asan = |name: &String| {
+        ["libasan.so", "libhwasan.so", "libclang_rt.asan"].iter().any(|it| name.starts_with(it))
+    };
+    needs.is_some_and(|needs| needs.libraries.iter().any(is_asan))
+}
+
 /// The file of a command, looked for as exec does.
 pub(crate) fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 {

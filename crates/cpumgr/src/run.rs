@@ -226,7 +226,8 @@ fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
         Preload::Always => true,
         Preload::Auto => {
             let program = preload::of_command(Path::new(&args.command[0]));
-            let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted));
+            let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted))
+                && !preload::wants_first_place(Path::new(&args.command[0]));
             // What a program that finds the library by the path starts needs no library forced upon
             // it.
             let finds = || preload::finds_by_path(Path::new(&args.command[0]), library.parent());

@@ -243,6 +243,33 @@ fn a_program_whose_threads_run_all_the_time_is_not_bound_to_fewer_processors_by_
 }
 
 #[test]
+fn what_is_attached_is_not_lost_by_managers_that_are_killed_as_soon_as_they_begin() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus]);
+    let (stranger, tids) = Stranger::start();
+    let before = masks(&tids);
+    let mut program = manager.program(2, 2);
+    done(&manager, &["attach", &stranger.pid().to_string()]);
+    eventually("the stranger's threads have one", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1).then_some(())
+    });
+    for round in 0..20 {
+        // Sooner and later: before it binds, between what it binds and its writing, after that.
+        manager.kill();
+        manager.start_again(&["--cpus", &cpus]);
+        std::thread::sleep(std::time::Duration::from_micros(300 * round));
+    }
+    let attached = manager.status().programs.into_iter().find(|it| it.attached);
+    assert_eq!(attached.map(|it| it.pid.unsigned_abs()), Some(stranger.pid()));
+    program.until("the program has one", |seen| seen.processors == 1);
+    eventually("the stranger's threads have one again", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1).then_some(())
+    });
+    done(&manager, &["detach", &stranger.pid().to_string()]);
+    assert_eq!(masks(&tids), before, "none counts as its own choice");
+}
+
+#[test]
 fn a_program_that_is_attached_by_itself_has_at_most_what_its_user_said() {
     let Some(cpus) = two_processors() else { return };
     let mut manager = Manager::start(&["--cpus", &cpus]);

@@ -327,7 +327,7 @@ pub(super) fn begin_anew(options: &Options, settings: Settings, listener: Listen
         Err(error) => error,
     };
     // What was attached was left bound, for the one that does not come.
-    masks::put_back(&options.socket, &Linux);
+    masks::let_go(&options.socket, &Linux);
     error
 }
 

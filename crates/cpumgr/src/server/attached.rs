@@ -53,6 +53,10 @@ pub(super) const SLOW: u64 = 1_000_000_000;
 const SLOW_EACH: u64 = 1_000_000;
 /// Threads of one program that are looked at.
 const MAX_THREADS: usize = 1024;
+/// How long threads are not bound while that is not written down yet, at most, and how often it is
+/// looked whether it is.
+const LONGEST: u64 = 50_000_000;
+pub(super) const AGAIN: u64 = 1_000_000;
 /// The first process of the machine, or of a container.
 const INIT: Pid = Pid(1);
 /// The mask of a thread before, and as the manager set it.
@@ -105,6 +109,16 @@ pub(super) struct Attached {
     pub(super) watch: Watch,
     /// The client that attached it was told that it suffers.
     pub(super) warned: bool,
+    /// Its threads are to be bound when that is written down (`masks`).
+    pub(super) ahead: Option<Ahead>,
+}
+
+/// Processors that are to be written down before threads are bound to them.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    since: u64,
+    /// The number of the copy that says so.
+    copy: Option<u64>,
 }
 
 impl Attached {
@@ -144,8 +158,10 @@ impl Attached {
         let fence = fence.ok_or_else(|| format!("process {pid} has ended"))?;
         let tids = threads.list(MAX_THREADS).map_err(gone)?;
         // Those that ended meanwhile are nowhere.
-        let masks = tids.iter().filter_map(|tid| threads.mask(kernel, *tid).ok().flatten());
-        let within = masks.fold(fence.clone(), |all, mask| all.union(&mask));
+        let masks = tids.iter().filter_map(|tid| Some((tid.0, threads.mask(kernel, *tid).ok()??)));
+        let own = |mask: CpuSet| Bound { before: mask.clone(), now: mask };
+        let bound: BTreeMap<i32, Bound> = masks.map(|(tid, mask)| (tid, own(mask))).collect();
+        let within = bound.values().fold(fence.clone(), |all, it| all.union(&it.now));
         let usable = managed.intersection(&within);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
         Ok(Self {
@@ -160,7 +176,7 @@ impl Attached {
             pidfd,
             threads,
             fence,
-            bound: BTreeMap::new(),
+            bound,
             former: Vec::new(),
             cpus: CpuSet::new(),
             seen: Some(BTreeSet::new()),
@@ -173,11 +189,12 @@ impl Attached {
             by_itself: false,
             watch: Watch::default(),
             warned: false,
+            ahead: None,
         })
     }
 
     /// Its processors are these now.
-    pub(super) fn move_to(&mut self, cpus: CpuSet) {
+    pub(super) fn move_to(&mut self, cpus: CpuSet, now: u64) {
         if self.cpus != cpus {
             if self.seen.is_none() {
                 self.former.clear();
@@ -186,6 +203,8 @@ impl Attached {
             self.former = self.given();
             self.unwritten = true;
             self.cpus = cpus;
+            let since = self.ahead.take().map_or(now, |it| it.since);
+            self.ahead = Some(Ahead { since, copy: None });
             self.seen = Some(BTreeSet::new());
         }
     }
@@ -207,11 +226,35 @@ impl Attached {
         all
     }
 
+    /// Whether its threads may be bound: to what, is written down, `done` being the number of the
+    /// last copy that is, or cannot be in time.
+    pub(super) fn may_be_bound(&mut self, done: u64, now: u64) -> bool {
+        let is_over = |it: &Ahead| {
+            it.copy.is_some_and(|copy| copy <= done) || now >= it.since.saturating_add(LONGEST)
+        };
+        if self.ahead.as_ref().is_none_or(is_over) {
+            self.ahead = None;
+        }
+        self.ahead.is_none()
+    }
+
+    /// It waits for a copy that was not left yet.
+    pub(super) fn wants_copy(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|it| it.copy.is_none())
+    }
+
+    /// The copy of this number says to what it is to be bound.
+    pub(super) fn note_copy(&mut self, number: u64) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.copy.get_or_insert(number);
+        }
+    }
+
     /// Masks that were given and may be inherited; few: what its processors were, and what of them
     /// single threads allow.
     fn given(&self) -> Vec<CpuSet> {
         let mut given = self.former.clone();
-        for bound in self.bound.values() {
+        for bound in self.bound.values().filter(|it| it.now != it.before) {
             if !given.contains(&bound.now) {
                 given.push(bound.now.clone());
             }
@@ -346,6 +389,7 @@ impl Attached {
             fence: self.fence.to_string(),
             threads: self.bound.iter().map(thread).collect(),
             former: self.former.iter().map(CpuSet::to_string).collect(),
+            next: (!self.elsewhere && !self.cpus.is_empty()).then(|| self.cpus.to_string()),
         }
     }
 

@@ -11,11 +11,12 @@ use platform::process::{self, Pid};
 use policies::{AppId, Cause};
 
 use super::Server;
-use super::attached::{Attached, PACE, SLOW};
+use super::attached::{AGAIN, Attached, PACE, SLOW};
 use super::bounds::{LAST_LOOK, MAX_OF_USER, MAX_PROGRAMS};
 use super::due::is_over;
 use super::spinning;
 use super::watch::WINDOW;
+use crate::keeper::Keeper;
 use crate::masks;
 use crate::reactor::Role;
 use crate::threads::Threads;
@@ -64,6 +65,8 @@ impl Server {
             }
         }
         self.legacy.forget_attached();
+        // The file tells of those that were not attached again, too.
+        self.unwritten |= !left.is_empty();
         if !self.attached.is_empty() {
             // There is no event that says so.
             self.stirred = true;
@@ -170,7 +173,7 @@ impl Server {
         else {
             return false;
         };
-        attached.move_to(holding.cpus.iter().copied().map(CpuId).collect());
+        attached.move_to(holding.cpus.iter().copied().map(CpuId).collect(), now);
         if attached.seen.is_some() {
             attached.next_look = now;
         }
@@ -184,10 +187,15 @@ impl Server {
             return;
         }
         let (mut gone, mut alone) = (Vec::new(), Vec::new());
+        let done = self.keeper.as_ref().map_or(0, Keeper::done);
         for (serial, attached) in self.attached.iter_mut().filter(|(_, it)| it.next_look <= now) {
             let free_at = self.looks.free_at(attached.owner, now);
             if free_at > now {
                 attached.next_look = free_at;
+                continue;
+            }
+            if !attached.may_be_bound(done, now) {
+                attached.next_look = now + AGAIN;
                 continue;
             }
             let outcome = attached.look(self.kernel.as_ref(), now);

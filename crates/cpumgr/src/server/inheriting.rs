@@ -216,9 +216,9 @@ impl Server {
             && let Some(keeper) = &self.legacy.keeper
         {
             if std::mem::take(&mut self.legacy.is_urgent) {
-                keeper.keep_at_once(self.settings());
+                let _number = keeper.keep_at_once(self.settings());
             } else {
-                keeper.keep(self.settings());
+                let _number = keeper.keep(self.settings());
             }
         }
     }
@@ -251,7 +251,10 @@ impl Server {
             let all: Vec<masks::Attached> = self.attached.values().map(Attached::written).collect();
             let threads: usize = all.iter().map(|one| one.threads.len()).sum();
             self.masks_rest = now.saturating_add(threads as u64 * COPY_EACH);
-            keeper.keep(all);
+            // Threads wait for it.
+            let is_urgent = self.attached.values().any(Attached::wants_copy);
+            let number = if is_urgent { keeper.keep_at_once(all) } else { keeper.keep(all) };
+            self.attached.values_mut().for_each(|it| it.note_copy(number));
         }
     }
 

@@ -207,7 +207,15 @@ pub(super) mod tests {
         let paid = server.looks.free_at(uid, begin);
         assert!(paid > begin, "it is attached for nothing");
         server.finish_pass(paid);
-        assert!(!server.looks.is_free(uid, paid), "its threads are bound for nothing");
+        // To what they are to be bound is written down first.
+        while server.keeper.as_ref().unwrap().done() == 0 {
+            std::thread::yield_now();
+        }
+        let later = server.looks.free_at(uid, paid) + 1_000_000;
+        server.looks.charge(uid, 1_000_000 / OWN.unit_ns, later);
+        assert!(server.looks.is_free(uid, later));
+        server.finish_pass(later);
+        assert!(!server.looks.is_free(uid, later), "its threads are bound for nothing");
         server.end(&super::super::Ended::Signal);
     }
 }

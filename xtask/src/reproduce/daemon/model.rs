@@ -1,16 +1,17 @@
 //! What the simulator is told of a program: what it does alone on this machine. Pure.
 //!
 //! # Rule
-//! - *Set-up*, outside the timed sections, is serial. The timed sections are one parallel phase, cut
-//!   into regions of a millisecond or so; a step is one repetition of the program's work.
+//! - *Set-up*, outside the timed sections, is serial. The timed sections are one parallel phase,
+//!   cut into regions of a millisecond or so; a step is one repetition of the program's work.
 //! - *Speedup*: the times of one copy with one thread, and of one copy on all processors, managed
 //!   and native. On more than two processors Amdahl's law goes through both.
 //! - *Memory*: P copies with one thread each take r times as long as one. With a part m of a
 //!   thread's time that goes to memory, and a node that serves P / 2 threads of nothing else, r is
 //!   1 - m + 2 m^2. What a team on all processors loses by that is taken out of its speedup: the
 //!   simulator adds it.
-//! - *Native*: what a copy on all processors takes beyond its processor time / P, its threads sleep.
-//!   Other copies may have that time (`busy`). What sleeps and wake-ups cost is in these times.
+//! - *Native*: what a copy on all processors takes beyond its processor time / P, its threads
+//!   sleep. Other copies may have that time (`busy`). What sleeps and wake-ups cost is in these
+//!   times.
 
 use std::fmt::Write as _;
 

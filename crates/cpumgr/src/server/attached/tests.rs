@@ -11,7 +11,7 @@ fn a_thread_made_by_one_that_was_not_moved_yet_counts_as_the_initial_threads() {
     let (first, other) = (CpuSet::parse_list("0").unwrap(), CpuSet::parse_list("1").unwrap());
     let mut attached = Attached::open(process.pid(), uid, &all, &kernel, 0).unwrap();
     for cpus in [&first, &other] {
-        attached.move_to(cpus.clone());
+        attached.move_to(cpus.clone(), 0);
         assert_eq!(attached.look(&kernel, 0), Ok(true));
     }
     // Listed before it was there, with the mask of its maker.
