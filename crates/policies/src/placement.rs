@@ -55,6 +55,7 @@ mod at_home;
 mod circle;
 mod confined;
 mod free;
+mod quick;
 mod shelves;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,6 +175,10 @@ impl Seat {
         let near: Vec<usize> = self.slots.iter().flatten().copied().collect();
         let holes = self.slots.len() - near.len();
         (near, holes)
+    }
+
+    fn has_holes(&self) -> bool {
+        self.slots.iter().any(Option::is_none)
     }
 
     /// Fills holes as far as this goes.
@@ -400,19 +405,17 @@ impl Placement {
 
     /// Drops what is known about applications that left.
     fn forget(&mut self, decision: &Decision) {
-        let mut stay = BTreeMap::new();
-        for allocation in &decision.allocations {
-            if let Some(home) = self.homes.remove(&allocation.app) {
-                stay.insert(allocation.app, home);
-            }
+        let mut named: Vec<AppId> = decision.allocations.iter().map(|a| a.app).collect();
+        named.sort_unstable();
+        let is_named = |app: &AppId| named.binary_search(app).is_ok();
+        let before = self.homes.len();
+        self.homes.retain(|app, _| is_named(app));
+        // What ran somewhere last has a home.
+        if self.homes.len() < before {
+            let homes = &self.homes;
+            self.last.retain(|_, app| homes.contains_key(app));
         }
-        self.homes = stay;
-        let homes = &self.homes;
-        self.last.retain(|_, app| homes.contains_key(app));
-        if !self.within.is_empty() {
-            let named: BTreeSet<AppId> = decision.allocations.iter().map(|a| a.app).collect();
-            self.within.retain(|app, _| named.contains(app));
-        }
+        self.within.retain(|app, _| is_named(app));
     }
 
     /// Steps 1 to 5.

@@ -4,29 +4,41 @@
 //! # Rule
 //! Each takes what is free inside its set. An application that then lacks something looks for a
 //! chain: a processor of its set whose owner could have another one instead, whose owner could in
-//! turn, and so on. The chain ends, in this order of preference, at:
+//! turn, and so on. The chain ends at:
 //! 1. a processor that is free;
 //! 2. one of an application that may run everywhere, which finds another one later, because the
 //!    numbers of all applications together fit the machine;
-//! 3. one of the application that has most, if that is at least two more than this one has.
+//! 3. where no chain ends so, one of the application that has most, if that is at least two more
+//!    than this one has.
+//!
+//! The shortest chain is taken, which moves the fewest processors; of those of one length, a free
+//! processor comes first, then the last one of an application that may run everywhere.
 //!
 //! The applications get one processor each in turn, until none finds anything. What is then still
 //! lacking cannot be had: all that can be reached belongs to applications that stay inside sets,
 //! too, and that have at most one processor more.
 //!
+//! # Searches that need not be made
+//! A search that finds nothing has seen a closed part of the machine: all processors of the sets of
+//! all applications in it are theirs. Of these applications each that has as many as the one that
+//! searched, or more, would find nothing either. They are *settled*: they do not search again until
+//! a chain takes a processor from one of them.
+//!
 //! # Cost
-//! Nothing without such applications. A chain is O(applications x P), and there are few: as many as
+//! Nothing without such applications. A chain looks at each processor of the sets of the
+//! applications that it comes by, at worst O(applications x P), and there are few: as many as
 //! processors are lacking, and those of end 3. The worst that was found: 60 ms, for 512
 //! applications that all lack something, in sets of 3 of 1024 processors.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::free::Free;
+use super::quick::QuickMap;
 use super::{MachineCpu, Seat};
 use crate::snapshot::AppId;
 
 /// For each application that stays inside a set the processors in it, by index, ascending.
-pub(super) struct Rooms(HashMap<AppId, Vec<usize>>);
+pub(super) struct Rooms(QuickMap<AppId, Vec<usize>>);
 
 impl Rooms {
     /// Of those sets that bound anything: which have some of these processors, and not all of them.
@@ -65,6 +77,9 @@ pub(super) fn fill(seats: &mut [Seat], rooms: &Rooms, processors: usize, free: &
             seat.fill(free.take_inside(&near, number, room));
         }
     }
+    if !seats.iter().any(|seat| rooms.of(seat.app).is_some() && seat.has_holes()) {
+        return;
+    }
     let mut matching = Matching::new(seats, rooms, processors, free);
     // Not `any`: each gets one before any application gets the next one.
     while (0..matching.seats.len()).filter(|&seat| matching.extend(seat)).count() > 0 {}
@@ -76,16 +91,32 @@ pub(super) fn fill(seats: &mut [Seat], rooms: &Rooms, processors: usize, free: &
 /// Which application has which processor.
 struct Matching<'a, 'b> {
     seats: &'a mut [Seat],
-    rooms: &'a Rooms,
     free: &'a mut Free<'b>,
+    /// By seat: the processors of its room; `None`: everywhere.
+    rooms: Vec<Option<&'a [usize]>>,
+    /// By seat: how many processors it has.
+    has: Vec<usize>,
+    /// By seat: it is settled.
+    settled: Vec<bool>,
     /// By processor: the seat that has it, and the slot there.
     owner: Vec<Option<(usize, usize)>>,
+    search: Search,
 }
 
-/// How good the end of a chain is at which an application loses a processor: whether the
-/// application may run everywhere; then the slot if so, where the last one is best, else the number
-/// of processors that it has.
-type End = (bool, usize);
+/// The best end so far, and how good it is: of those that may run everywhere the slot, of the
+/// others how many processors the application has; and the processor.
+type Best = Option<(usize, usize)>;
+
+/// What the last search came by; marks of earlier ones are older and count as none.
+struct Search {
+    now: u32,
+    /// By processor: the seat that would get it.
+    getter: Vec<(u32, usize)>,
+    /// By seat: the processor that it would give for that.
+    given: Vec<(u32, usize)>,
+    /// Seats in the order in which they were reached.
+    queue: Vec<usize>,
+}
 
 impl<'a, 'b> Matching<'a, 'b> {
     fn new(
@@ -102,108 +133,137 @@ impl<'a, 'b> Matching<'a, 'b> {
                 }
             }
         }
-        Self { seats, rooms, free, owner }
-    }
-
-    fn room(&self, seat: usize) -> Option<&[usize]> {
-        self.rooms.of(self.seats[seat].app)
-    }
-
-    fn has(&self, seat: usize) -> usize {
-        self.seats[seat].slots.iter().flatten().count()
+        let search = Search {
+            now: 0,
+            getter: vec![(0, 0); processors],
+            given: vec![(0, 0); seats.len()],
+            queue: Vec::new(),
+        };
+        Self {
+            rooms: seats.iter().map(|seat| rooms.of(seat.app)).collect(),
+            has: seats.iter().map(|seat| seat.slots.iter().flatten().count()).collect(),
+            settled: vec![false; seats.len()],
+            seats,
+            free,
+            owner,
+            search,
+        }
     }
 
     /// Gets one processor more for a seat that has a room and a hole; false if there is none to be
     /// had.
     fn extend(&mut self, start: usize) -> bool {
+        if self.settled[start] || self.rooms[start].is_none() {
+            return false;
+        }
         let Some(hole) = self.seats[start].slots.iter().position(Option::is_none) else {
             return false;
         };
-        if self.room(start).is_none() {
-            return false;
-        }
-        // By processor: the seat that would get it. By seat: the processor that it would give for
-        // that.
-        let mut getter: Vec<Option<usize>> = vec![None; self.owner.len()];
-        let mut given: Vec<Option<usize>> = vec![None; self.seats.len()];
-        let Some(end) = self.search(start, &mut getter, &mut given) else {
+        let Some(end) = self.find(start) else {
+            let least = self.has[start];
+            for &seat in &self.search.queue {
+                self.settled[seat] |= self.has[seat] >= least;
+            }
             return false;
         };
-        self.vacate(end);
+        let mut touched = self.vacate(end);
         let mut cpu = end;
         loop {
-            let seat = getter[cpu].expect("the search came by here");
+            let (mark, seat) = self.search.getter[cpu];
+            debug_assert_eq!(mark, self.search.now, "the search came by here");
             let (slot, next) = if seat == start {
                 (hole, None)
             } else {
-                let next = given[seat].expect("the search came by here");
+                let (mark, next) = self.search.given[seat];
+                debug_assert_eq!(mark, self.search.now, "the search came by here");
+                touched |= self.settled[seat];
                 (self.owner[next].expect("it is the seat's").1, Some(next))
             };
             self.seats[seat].slots[slot] = Some(cpu);
             self.owner[cpu] = Some((seat, slot));
             match next {
                 Some(next) => cpu = next,
-                None => return true,
+                None => break,
             }
         }
+        self.has[start] += 1;
+        if touched {
+            self.settled.fill(false);
+        }
+        true
     }
 
     /// The processor at the end of the best chain, breadth first.
-    fn search(
-        &self,
-        start: usize,
-        getter: &mut [Option<usize>],
-        given: &mut [Option<usize>],
-    ) -> Option<usize> {
-        let enough = self.has(start) + 2;
-        let mut best: Option<(End, usize)> = None;
-        let mut queue = VecDeque::from([start]);
-        while let Some(seat) = queue.pop_front() {
-            let room = self.room(seat).expect("only seats with rooms are in the queue");
+    fn find(&mut self, start: usize) -> Option<usize> {
+        let Search { now, getter, given, queue } = &mut self.search;
+        *now += 1;
+        queue.clear();
+        queue.push(start);
+        given[start].0 = *now;
+        let enough = self.has[start] + 2;
+        let (mut everywhere, mut richest): (Best, Best) = (None, None);
+        // Where the chains end that are longer by one than those before.
+        let (mut at, mut longer) = (0, 1);
+        while at < queue.len() {
+            let seat = queue[at];
+            let room = self.rooms[seat].expect("only seats with rooms are in the queue");
             for &cpu in room {
                 let Some((other, slot)) = self.owner[cpu] else {
                     if self.free.has(cpu) {
-                        getter[cpu] = Some(seat);
+                        getter[cpu] = (*now, seat);
                         return Some(cpu);
                     }
                     continue;
                 };
-                if getter[cpu].is_some() || other == seat || other == start {
+                if getter[cpu].0 == *now || other == seat || other == start {
                     continue;
                 }
-                getter[cpu] = Some(seat);
-                let everywhere = self.room(other).is_none();
-                let end = (everywhere, if everywhere { slot } else { self.has(other) });
-                if (everywhere || end.1 >= enough) && best.is_none_or(|(best, _)| end > best) {
-                    best = Some((end, cpu));
+                getter[cpu] = (*now, seat);
+                if self.rooms[other].is_none() {
+                    if everywhere.is_none_or(|(best, _)| slot > best) {
+                        everywhere = Some((slot, cpu));
+                    }
+                    continue;
                 }
-                if !everywhere && given[other].is_none() {
-                    given[other] = Some(cpu);
-                    queue.push_back(other);
+                let number = self.has[other];
+                if number >= enough && richest.is_none_or(|(best, _)| number > best) {
+                    richest = Some((number, cpu));
+                }
+                if given[other].0 != *now {
+                    given[other] = (*now, cpu);
+                    queue.push(other);
                 }
             }
+            at += 1;
+            if at == longer {
+                if everywhere.is_some() {
+                    break;
+                }
+                longer = queue.len();
+            }
         }
-        best.map(|(_, cpu)| cpu)
+        everywhere.or(richest).map(|(_, cpu)| cpu)
     }
 
     /// Takes the processor at the end of a chain from the application that has it, or from what is
-    /// free.
-    fn vacate(&mut self, cpu: usize) {
+    /// free. True: that one was settled.
+    fn vacate(&mut self, cpu: usize) -> bool {
         let Some((seat, slot)) = self.owner[cpu].take() else {
             let free = self.free.take(cpu);
             debug_assert!(free, "the search looked");
-            return;
+            return false;
         };
-        let is_bound = self.room(seat).is_some();
+        self.has[seat] -= 1;
         let slots = &mut self.seats[seat].slots;
         slots[slot] = None;
         // The number of one that has a room falls: its last one comes to the hole.
-        if is_bound
+        if self.rooms[seat].is_some()
             && let Some(last) = slots.iter().rposition(Option::is_some).filter(|&last| last > slot)
             && let Some(moved) = slots[last].take()
         {
             slots[slot] = Some(moved);
             self.owner[moved] = Some((seat, slot));
         }
+        self.settled[seat]
     }
 }

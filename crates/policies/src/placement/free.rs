@@ -24,8 +24,8 @@
 //! full, O(nodes).
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
+use super::quick::QuickMap;
 use super::shelves::Shelves;
 use super::{Distances, MachineCpu, Smt};
 
@@ -150,7 +150,8 @@ impl<'a> Free<'a> {
     /// All of `cpus`, which are in order of id.
     pub(super) fn new(cpus: &[MachineCpu], distances: &'a Distances, smt: Smt) -> Self {
         let (mut core_index, mut cache_index, mut node_index) =
-            (HashMap::new(), HashMap::new(), HashMap::new());
+            (QuickMap::default(), QuickMap::default(), QuickMap::default());
+        core_index.reserve(cpus.len());
         let mut all = Self {
             smt,
             cpus: Vec::with_capacity(cpus.len()),
@@ -299,6 +300,13 @@ impl<'a> Free<'a> {
         number: usize,
         inside: &[usize],
     ) -> Vec<usize> {
+        let mut left: Vec<usize> = Vec::new();
+        if number > 0 {
+            left.extend(inside.iter().copied().filter(|&cpu| self.has(cpu)));
+        }
+        if left.is_empty() {
+            return left;
+        }
         let (mut in_cache, mut in_node) =
             (vec![0_usize; self.caches.len()], vec![0_usize; self.nodes.len()]);
         let mut taken = Vec::with_capacity(number);
@@ -321,10 +329,10 @@ impl<'a> Free<'a> {
                     cpu,
                 )
             };
-            let all = inside.iter().copied().filter(|&cpu| self.has(cpu));
-            let Some(best) = all.min_by_key(key) else {
+            let Some(at) = (0..left.len()).min_by_key(|&at| key(&left[at])) else {
                 break;
             };
+            let best = left.swap_remove(at);
             self.take(best);
             has.push(best);
             taken.push(best);
