@@ -1,4 +1,5 @@
-//! A program whose pages follow its threads: heat in a plate, by loops that say what they touch.
+//! A program whose pages follow its threads: heat in a plate, by loops that say what they touch. Of
+//! the chunks that they give to threads they do so by themselves; what else a body reads it says.
 //!
 //! `cargo run --release --example near_pages`. On a machine with one memory node it says that there
 //! is nothing to move; `near_pages 2` pretends that there are two nodes: then pages move in a table
@@ -47,13 +48,16 @@ fn main() -> anyhow::Result<()> {
     upm.watch(&old)?;
     upm.watch(&new)?;
     let ledger = upm.ledger();
+    let (asked, told) = (ledger.clone(), ledger.clone());
+    nanothreads::builder()
+        .on_chunk(move || asked.is_recording(), move |chunk| told.touched_here(chunk))
+        .install()?;
     let mut warmest = 0.0;
     for _step in 0..STEPS {
         upm.iteration(|| {
             par_chunks_mut(&mut new, CHUNK).run(|number, chunk| {
                 let first = number * CHUNK / WIDTH;
                 let rows = first.saturating_sub(1)..(first + chunk.len() / WIDTH + 1).min(ROWS);
-                ledger.elements(chunk);
                 ledger.elements(&old[rows.start * WIDTH..rows.end * WIDTH]);
                 step(&old, chunk, first);
             });

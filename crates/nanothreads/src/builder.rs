@@ -7,9 +7,12 @@ use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
 use engine::source;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+
+use crate::touches::{self, Listener};
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
 /// the engine for the first time, or installs other settings, at the same moment,
@@ -148,11 +151,12 @@ pub struct Builder {
     finds_out: bool,
     task_stack: Option<usize>,
     report_waits: Option<Duration>,
+    listener: Option<Listener>,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, sizer, threads, finds_out, task_stack, report_waits } = self;
+        let Self { config, sizer, threads, finds_out, task_stack, report_waits, listener } = self;
         let mut text = f.debug_struct("Builder");
         text.field("config", config)
             .field("has_sizer", &sizer.is_some())
@@ -160,6 +164,7 @@ impl fmt::Debug for Builder {
             .field("finds_out", finds_out)
             .field("task_stack", task_stack)
             .field("report_waits", report_waits)
+            .field("has_listener", &listener.is_some())
             .finish()
     }
 }
@@ -185,6 +190,7 @@ pub fn builder() -> Builder {
         finds_out: false,
         task_stack: None,
         report_waits: None,
+        listener: None,
     }
 }
 
@@ -311,6 +317,34 @@ impl Builder {
         self
     }
 
+    /// Loops over the chunks of slices ([`par_chunks_mut`](crate::par_chunks_mut) and what belongs
+    /// to it) tell which thread gets which memory: before the body of each chunk `hear` is called
+    /// with the chunk's addresses, on the thread that runs the body. A loop asks `is_wanted` once,
+    /// as it begins. Until something is wanted that is all that it costs, and one load where the
+    /// program says nothing here. What a body reads of other memory no loop knows.
+    ///
+    /// For pages that follow the threads: with the crate `nanothreads-upm` these are the calls
+    /// `Ledger::is_recording` and `Ledger::touched_here`.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// static BYTES: AtomicUsize = AtomicUsize::new(0);
+    /// nanothreads::builder()
+    ///     .on_chunk(|| true, |chunk| { BYTES.fetch_add(chunk.len(), Ordering::Relaxed); })
+    ///     .install()?;
+    /// nanothreads::par_chunks_mut(&mut [0_u64; 100], 30).run(|_, chunk| chunk.fill(1));
+    /// assert_eq!(BYTES.load(Ordering::Relaxed), 800);
+    /// # Ok::<(), nanothreads::BuildError>(())
+    /// ```
+    pub fn on_chunk(
+        self,
+        is_wanted: impl Fn() -> bool + Send + Sync + 'static,
+        hear: impl Fn(Range<usize>) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = Listener { is_wanted: Box::new(is_wanted), hear: Box::new(hear) };
+        Self { listener: Some(listener), ..self }
+    }
+
     /// The nice value of workers' threads, from -20 to 19; less than the program's own needs a
     /// privilege. Where the system refuses it the workers keep what they have, and a line on stderr
     /// says so. The threads that fork regions are the program's, and keep theirs. Default: what the
@@ -331,7 +365,7 @@ impl Builder {
     /// # Errors
     /// When the engine is in use already, or a setting is impossible.
     pub fn install(self) -> Result<(), BuildError> {
-        let Self { config, sizer, threads, finds_out, task_stack, report_waits } = self;
+        let Self { config, sizer, threads, finds_out, task_stack, report_waits, listener } = self;
         if let Some(asked) =
             task_stack.filter(|bytes| !(LEAST_TASK_STACK..=MOST_STACK).contains(bytes))
         {
@@ -376,6 +410,7 @@ impl Builder {
             // ORDERING: Relaxed - a number on its own, for threads that have not looked yet.
             task_stack.into_iter().for_each(|bytes| TASK_STACK.store(bytes, Relaxed));
             report_waits.into_iter().for_each(choose_wait);
+            listener.into_iter().for_each(touches::listen);
             Ok(())
         } else {
             Err(BuildError::InUse)

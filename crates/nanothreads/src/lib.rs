@@ -55,7 +55,8 @@
 //! | under a processor manager | [`managed`] |
 //!
 //! # Modules, from the bottom up
-//! 1. `builder`, `managed`, `process`, `workers`: what belongs to the process and its threads.
+//! 1. `builder`, `managed`, `process`, `touches`, `workers`: what belongs to the process and its
+//!    threads.
 //! 2. `idle`, `per_member`, `per_thread`, `region`: which members sleep; a value for each member,
 //!    and for each thread; a region on what the program has.
 //! 3. `join`, `parts`: two halves; regions that idle threads of a join or scope take part in.
@@ -97,6 +98,7 @@ mod sort;
 #[cfg(feature = "tasks")]
 mod tasks;
 mod teams;
+mod touches;
 pub mod workers;
 
 pub use builder::{BuildError, Builder, Waiting, builder};

@@ -1,6 +1,7 @@
 //! Loops over the chunks of a mutable slice.
 
 use super::{ParFor, Schedule, par_for};
+use crate::touches::{self, Listener};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -186,6 +187,8 @@ impl<T: Send, U: Send> ParChunksMut2<'_, T, U> {
 struct Disjoint<'a, T> {
     first: *mut T,
     length: usize,
+    /// To be told of each chunk.
+    listener: Option<&'static Listener>,
     slice: PhantomData<&'a mut [T]>,
 }
 
@@ -197,7 +200,8 @@ unsafe impl<T: Send> Send for Disjoint<'_, T> {}
 
 impl<'a, T> Disjoint<'a, T> {
     fn new(slice: &'a mut [T]) -> Self {
-        Self { first: slice.as_mut_ptr(), length: slice.len(), slice: PhantomData }
+        let listener = touches::listener();
+        Self { first: slice.as_mut_ptr(), length: slice.len(), listener, slice: PhantomData }
     }
 
     /// Chunk `number` of those of this length; the last one has the rest.
@@ -210,7 +214,12 @@ impl<'a, T> Disjoint<'a, T> {
         let length = chunk_length.min(self.length - begin);
         // SAFETY: - begin + length <= self.length: the last number is that of the last element's
         //           chunk; chunks of different numbers do not overlap.
-        unsafe { self.part(begin, length) }
+        let chunk = unsafe { self.part(begin, length) };
+        if let Some(listener) = self.listener {
+            let addresses = chunk.as_ptr_range();
+            (listener.hear)(addresses.start.addr()..addresses.end.addr());
+        }
+        chunk
     }
 
     /// # Safety

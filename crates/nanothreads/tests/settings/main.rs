@@ -7,6 +7,7 @@
 mod process;
 
 mod builder;
+mod chunks;
 mod huge_sizer;
 mod mask;
 mod messages;

@@ -8,6 +8,7 @@
 //! # Which call
 //! | the loop | its line |
 //! |---|---|
+//! | `par_chunks_mut` of `nanothreads` | none for the chunk, when the program said so once: `Builder::on_chunk` with [`Ledger::is_recording`] and [`Ledger::touched_here`] |
 //! | over chunks of a slice | [`Ledger::elements`] of the chunk, and of each other slice that it reads |
 //! | over numbers, of which each touches an element or a row | [`Pattern::elements`] or [`Pattern::rows`] outside, [`Ledger::ran_here`] with the numbers of a chunk |
 //! | over columns of a matrix in rows | [`Ledger::columns`] |
@@ -140,10 +141,18 @@ impl Ledger {
         }
     }
 
+    /// Whether an iteration is recorded now. Cost: one load. For loops that are asked once, as they
+    /// begin, whether they shall tell of each chunk (`nanothreads`: `Builder::on_chunk`).
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        // ORDERING: Relaxed - a loop that sees it late leaves its chunks out.
+        self.is_open.load(Relaxed)
+    }
+
     #[inline]
     fn open_book(&self) -> Option<Arc<Book>> {
-        // ORDERING: Relaxed - only says whether it is worth taking the lock.
-        if !self.is_open.load(Relaxed) {
+        // Only says whether it is worth taking the lock.
+        if !self.is_recording() {
             return None;
         }
         self.book.lock().ok()?.clone()
