@@ -369,6 +369,13 @@ fn serve_after(
     }
     server.attach_again(&left, monotonic_ns());
     server.keep_settings();
+    if shares_its_session() {
+        tracing::info!(
+            "programs of this session have one share of the machine with the manager (sched_autogroup): \
+             hundreds that start at once leave it no time; --background, setsid or a service give it a \
+             share of its own"
+        );
+    }
     ready();
     server.say_ready((is_new && listener.is_ours).then_some(&listener.fd));
     match server.run()? {
@@ -442,6 +449,14 @@ fn few_descriptors(limit: u64) -> Option<String> {
     let wanted = wanted_descriptors();
     (limit < wanted)
         .then(|| format!("a limit of {limit} descriptors ({MAX_PROGRAMS} programs need {wanted})"))
+}
+
+/// Whether the kernel counts this process with others of its session (`sched_autogroup`, of
+/// sched(7)).
+fn shares_its_session() -> bool {
+    let is_on = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+    let leads = nix::unistd::getsid(None).is_ok_and(|session| session == nix::unistd::getpid());
+    is_on.is_ok_and(|text| text.trim() == "1") && !leads
 }
 
 #[cfg(test)]
