@@ -28,7 +28,11 @@ impl Cell {
 }
 
 /// All cells of a record.
-pub(super) struct Cells(BTreeMap<Key, Cell>);
+pub(super) struct Cells {
+    cells: BTreeMap<Key, Cell>,
+    /// Those that are none, in words: a copy was ended at the cap, or its result was wrong.
+    failed: Vec<String>,
+}
 
 /// A line of the file.
 #[derive(Serialize)]
@@ -61,7 +65,8 @@ fn side_of(row: &Row) -> Option<Side> {
 }
 
 impl Cells {
-    /// Those of which every copy of every repetition has a verified result.
+    /// Those of which every copy of every repetition has a verified result, and what is wrong with
+    /// the others.
     pub(super) fn of(rows: &[Row]) -> anyhow::Result<Cells> {
         let mut runs: BTreeMap<Key, BTreeMap<u32, Vec<&Row>>> = BTreeMap::new();
         for row in rows {
@@ -71,15 +76,12 @@ impl Cells {
                 runs.entry(key).or_default().entry(row.repetition).or_default().push(row);
             }
         }
-        let mut cells = BTreeMap::new();
+        let (mut cells, mut failed) = (BTreeMap::new(), Vec::new());
         for (key, runs) in runs {
-            if runs.values().flatten().any(|row| !row.is_verified()) {
-                return Err(anyhow!(
-                    "a copy of {} ({} of them, {}) gave no verified result",
-                    key.0,
-                    key.2,
-                    key.1.runtime().name()
-                ));
+            if let Some(row) = runs.values().flatten().find(|row| !row.is_verified()) {
+                let (program, side, copies) = (&key.0, key.1.runtime().name(), key.2);
+                failed.push(format!("{copies} copies of {program}, {side}: {}", row.outcome));
+                continue;
             }
             let mean = |rows: &Vec<&Row>| {
                 rows.iter().map(|row| row.turnaround).sum::<f64>() / rows.len() as f64
@@ -88,31 +90,31 @@ impl Cells {
             let measured = Spread::of(&times).context("a cell without a run")?;
             cells.insert(key, Cell { measured, predicted: f64::NAN });
         }
-        Ok(Cells(cells))
+        Ok(Cells { cells, failed })
     }
 
     pub(super) fn programs(&self) -> Vec<String> {
         let mut programs: Vec<String> =
-            self.0.keys().map(|(program, ..)| program.clone()).collect();
+            self.cells.keys().map(|(program, ..)| program.clone()).collect();
         programs.dedup();
         programs
     }
 
     /// The sides and numbers of copies that there are of a program.
     pub(super) fn of_program(&self, program: &str) -> Vec<(Side, usize)> {
-        let of = self.0.keys().filter(|(name, ..)| name == program);
+        let of = self.cells.keys().filter(|(name, ..)| name == program);
         of.map(|(_, side, copies)| (*side, *copies)).collect()
     }
 
     pub(super) fn predict(&mut self, program: &str, side: Side, copies: usize, seconds: f64) {
-        if let Some(cell) = self.0.get_mut(&(program.to_owned(), side, copies)) {
+        if let Some(cell) = self.cells.get_mut(&(program.to_owned(), side, copies)) {
             cell.predicted = seconds;
         }
     }
 
     /// Errors of the cells that are no input, without their signs.
     fn errors(&self) -> Vec<f64> {
-        let predicted = self.0.iter().filter(|((.., copies), _)| *copies > 1);
+        let predicted = self.cells.iter().filter(|((.., copies), _)| *copies > 1);
         predicted.map(|(_, cell)| cell.error().abs()).collect()
     }
 
@@ -121,7 +123,7 @@ impl Cells {
             "{:<16} {:<8} {:>6} {:>11} {:>17} {:>12} {:>8}\n",
             "program", "side", "copies", "measured s", "least, most", "simulated s", "error"
         );
-        for ((program, side, copies), cell) in &self.0 {
+        for ((program, side, copies), cell) in &self.cells {
             let Spread { median, least, most, .. } = cell.measured;
             let note = if *copies == 1 { "  (input)" } else { "" };
             // Writing to a string cannot fail.
@@ -148,7 +150,8 @@ impl Cells {
 
     /// Which bars are missed.
     pub(super) fn missed(&self, middle: f64, worst: f64) -> Vec<String> {
-        let mut missed = Vec::new();
+        let mut missed: Vec<String> =
+            self.failed.iter().map(|what| format!("missed: {what}")).collect();
         // Errors that are no numbers are missed, too.
         let found = median(&self.errors());
         if found.is_nan() || found > middle {
@@ -158,7 +161,8 @@ impl Cells {
                 100.0 * middle
             ));
         }
-        for ((program, side, copies), cell) in self.0.iter().filter(|((.., copies), _)| *copies > 1)
+        for ((program, side, copies), cell) in
+            self.cells.iter().filter(|((.., copies), _)| *copies > 1)
         {
             let error = cell.error().abs();
             if error.is_nan() || error > worst {
@@ -176,7 +180,7 @@ impl Cells {
     /// The cells with what they were measured on.
     pub(super) fn csv(&self, rows: &[Row]) -> anyhow::Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        for ((program, side, copies), cell) in &self.0 {
+        for ((program, side, copies), cell) in &self.cells {
             let of_cell = |row: &&Row| {
                 row.program == *program
                     && side_of(row) == Some(*side)
@@ -258,9 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_without_a_result_is_no_cell() {
+    fn where_a_copy_has_no_result_there_is_no_cell_and_a_bar_is_missed() {
         let (mut rows, _) = cells();
         rows[1].outcome = "killed".into();
-        assert!(Cells::of(&rows).is_err());
+        let mut cells = Cells::of(&rows).unwrap();
+        assert_eq!(cells.of_program("a"), [(Side::Managed, 1), (Side::Native, 2)]);
+        cells.predict("a", Side::Native, 2, 4.0);
+        assert_eq!(cells.missed(0.1, 0.2), ["missed: 2 copies of a, managed: killed"]);
     }
 }
