@@ -29,10 +29,14 @@ fn the_worst_placement_is_repaired_by_samples_and_the_engine_ends() {
 fn the_worst_placement_is_repaired_by_userfaults_and_the_engine_ends() {
     let topology = machine!();
     let source = TrapSource::by_userfault(slow()).unwrap();
+    repair(&topology, worst_shared(&topology), with(&topology, source));
+}
+
+fn worst_shared(topology: &KernelTopology) -> HotArray<u64> {
     let worst = Placement::WorstCase(Node(1));
-    let mut memory = HotArray::shared(SLICES * WORDS, worst, &topology).unwrap();
+    let mut memory = HotArray::shared(SLICES * WORDS, worst, topology).unwrap();
     on_node(2, || memory.fill(1));
-    repair(&topology, memory, with(&topology, source));
+    memory
 }
 
 /// Pages: a slice of 32 for each of eight threads.
@@ -257,6 +261,8 @@ fn a_program_that_does_not_know_of_it_has_its_pages_moved_to_the_threads_that_us
     const PAGES: usize = 1024;
     let page = numa::page_bytes();
     let pages = Pages::map(PAGES * page).unwrap();
+    // Huge ones, which later kernels make of themselves, have several users.
+    let _small = numa::advise(pages.addresses(), Advice::NoHugePages);
     let begin = pages.addresses().start;
     let touch = |at: usize| {
         let place = std::ptr::without_provenance_mut::<u64>(at);
