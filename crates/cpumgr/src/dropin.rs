@@ -10,6 +10,9 @@ pub(crate) const LIBRARY: &str = "libgomp.so.1";
 /// The variable that names its directory.
 pub(crate) const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
 
+/// How deep below it the loader may look for libraries.
+const DEEPEST: usize = 3;
+
 /// Why there is no drop-in library.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoLibrary {
@@ -57,17 +60,38 @@ pub(crate) fn library_directory(named: Option<&Path>) -> Result<PathBuf, NoLibra
 /// Why the directory must not be put in front of a program's libraries: the loader takes any
 /// library from there, and not ours alone.
 fn objection(directory: &Path) -> Option<String> {
-    trust::objection(&directory.join(LIBRARY)).or_else(|| {
-        let entries = match directory.read_dir() {
-            Ok(entries) => entries,
-            Err(error) => {
-                return Some(format!("{} cannot be read: {error}", directory.display()));
-            }
-        };
-        let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
-        let libraries = names.filter(|name| name.to_string_lossy().contains(".so"));
-        libraries.map(|name| directory.join(name)).find_map(|library| trust::objection(&library))
-    })
+    trust::objection(&directory.join(LIBRARY))
+        .or_else(|| {
+            let entries = match directory.read_dir() {
+                Ok(entries) => entries,
+                Err(error) => {
+                    return Some(format!("{} cannot be read: {error}", directory.display()));
+                }
+            };
+            let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+            let libraries = names.filter(|name| name.to_string_lossy().contains(".so"));
+            libraries
+                .map(|name| directory.join(name))
+                .find_map(|library| trust::objection(&library))
+        })
+        .or_else(|| below(directory, DEEPEST).iter().find_map(|path| trust::objection(path)))
+}
+
+/// Directories below it, and the libraries in them: the loader looks into some of them before the
+/// directory itself (`glibc-hwcaps`, and in older versions `tls` and names of processors).
+fn below(directory: &Path, deepest: usize) -> Vec<PathBuf> {
+    let entries = directory.read_dir().into_iter().flatten().flatten();
+    let mut all = Vec::new();
+    for path in entries.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        if deepest > 0 {
+            all.extend(below(&path, deepest - 1));
+        }
+        let entries = path.read_dir().into_iter().flatten().flatten();
+        let libraries = entries.map(|entry| entry.path());
+        all.extend(libraries.filter(|path| path.to_string_lossy().contains(".so")));
+        all.push(path);
+    }
+    all
 }
 
 pub(crate) fn is_awkward(directory: &Path) -> bool {
@@ -133,5 +157,17 @@ mod tests {
             assert!(why.contains(name), "{why}");
             change(name, 0o644);
         }
+        // Into which the loader looks first.
+        let inner = "glibc-hwcaps/x86-64-v2";
+        std::fs::create_dir_all(dir.path().join(inner)).unwrap();
+        assert!(library_directory(Some(dir.path())).is_ok());
+        change(inner, 0o777);
+        assert!(library_directory(Some(dir.path())).is_err());
+        change(inner, 0o755);
+        let library = "glibc-hwcaps/x86-64-v2/libm.so.6";
+        std::fs::write(dir.path().join(library), "").unwrap();
+        assert!(library_directory(Some(dir.path())).is_ok());
+        change(library, 0o666);
+        assert!(library_directory(Some(dir.path())).is_err());
     }
 }

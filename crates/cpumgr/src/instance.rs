@@ -407,7 +407,16 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
         return Err(bad("its directory is not there, and none is made in the root directory"));
     }
     match DirBuilder::new().mode(0o700).create(dir) {
-        Ok(()) => {}
+        // Whatever the umask took away.
+        Ok(()) => {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(|source| {
+                InstanceError::Io {
+                    what: "cannot change the mode of",
+                    path: dir.to_owned(),
+                    source,
+                }
+            })?
+        }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(source) => {
             return Err(InstanceError::Io {

@@ -10,9 +10,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
@@ -72,7 +72,13 @@ impl Place {
             errno => errno.into(),
         })?;
         let file = File::from(file);
-        check(&file.metadata()?)?;
+        let data = file.metadata()?;
+        check(&data)?;
+        // A starter's umask may keep the next one from opening it.
+        let own = mode.bits() & 0o700;
+        if data.mode() & own != own {
+            file.set_permissions(Permissions::from_mode(data.mode() & 0o777 | own))?;
+        }
         Ok(file)
     }
 
@@ -195,6 +201,10 @@ mod tests {
         assert!(both.unwrap_err().to_string().contains("no regular file"));
         assert!(open(&own, APPEND, OWN).is_ok());
         assert!(open(&own, APPEND, OWN).is_ok(), "an own file is opened again");
+        // As after a umask of 0777.
+        std::fs::set_permissions(&own, Permissions::from_mode(0o400)).unwrap();
+        drop(open(&own, OFlag::O_RDONLY, OWN).unwrap());
+        assert_eq!(std::fs::metadata(&own).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

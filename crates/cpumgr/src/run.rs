@@ -6,14 +6,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
-use arena::message::{After, Control, FromManager, Narrow, Range, RefusedCode, Submit, ToManager};
+use arena::client::{ConnectError, Connection, SOCKET_VARIABLE, SYSTEM_SOCKET};
+use arena::message::{After, Control, FromManager, Narrow, Range, Submit, ToManager};
 use nix::errno::Errno;
 use platform::affinity::{self, CpuSet};
 use platform::process;
@@ -55,6 +57,21 @@ pub enum Start<'a> {
     InTurn(&'a Turn),
 }
 
+impl Start<'_> {
+    /// A manager had it in its queue.
+    fn has_waited(self) -> bool {
+        matches!(self, Self::InTurn(turn) if turn.id.get().is_some())
+    }
+
+    /// How long it waits at most.
+    fn within(self) -> Option<Duration> {
+        match self {
+            Self::InTurn(turn) => turn.within,
+            Self::Now => None,
+        }
+    }
+}
+
 /// What a program waits for, besides its place in the queue.
 #[derive(Debug)]
 pub struct Turn {
@@ -86,6 +103,11 @@ impl Turn {
         Self { limit, processors, ..self }
     }
 
+    /// Without a manager it would begin too early, or with other processors.
+    fn needs_manager(&self) -> bool {
+        !self.after.is_empty() || self.processors.is_some()
+    }
+
     /// It has this number. What was opened for that stays open until it becomes the program.
     fn tells(&self, id: u64) {
         self.id.set(Some(id));
@@ -100,7 +122,20 @@ impl Turn {
 pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
+    let needs_manager = matches!(start, Start::InTurn(turn) if turn.needs_manager());
+    if let Start::InTurn(Turn { processors: Some(range), .. }) = start
+        && let Err(error) = has_room(*range, args.cpus.as_ref())
+    {
+        return error;
+    }
     match socket::to_run(args.socket.as_deref()) {
+        Ok(None) if needs_manager => {
+            return Error::Usage(
+                "NANOS_CPUMGR=off: what begins after others, or on a number of processors, needs a \
+                 manager; unset it, or leave out --after and --procs"
+                    .into(),
+            );
+        }
         Ok(None) => {}
         Ok(Some(socket)) => {
             if let Some(remark) = socket::remark(args.socket.as_deref(), &socket) {
@@ -117,9 +152,7 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
                 }
                 Err(error) if error.code() == CANCELLED => return error,
                 // It is to begin after another one, or with so many processors, or not at all.
-                Err(error) if matches!(start, Start::InTurn(_)) && is_impossible(&error) => {
-                    return error;
-                }
+                Err(error) if needs_manager => return error,
                 // It is there: the program registers as soon as it has time.
                 Err(Error::Connect { source }) if source.may_pass() && !is_farewell(&source) => {
                     warn(&format!(
@@ -135,6 +168,7 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
                 }
             }
         }
+        Err(error) if needs_manager => return error,
         Err(error) => {
             warn(&format!("{error}; the program runs without a manager"));
             command.env(SOCKET_VARIABLE, "off");
@@ -176,6 +210,28 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
     inherited::pass_on(&mut command);
     let source = command.exec();
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
+}
+
+/// Whether a job can have its processors where this process may run.
+fn has_room(range: Range, cpus: Option<&CpuSet>) -> Result<(), Error> {
+    let mask = affinity::affinity(None)?;
+    let allowed = cpus.map_or_else(|| mask.clone(), |cpus| mask.intersection(cpus));
+    if (range.least as usize) <= allowed.len().max(1) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "--procs {}: this process may run on {} ({allowed}), by --cpus or its mask (taskset)",
+        range.least,
+        allowed.len()
+    )))
+}
+
+/// Whether only another user can start a manager there.
+fn is_of_other(socket: &Path) -> bool {
+    let me = nix::unistd::geteuid();
+    let owner = socket.parent().and_then(|dir| fs::metadata(dir).ok()).map(|data| data.uid());
+    let is_system = socket == Path::new(SYSTEM_SOCKET);
+    owner.map_or(is_system && !me.is_root(), |owner| owner != me.as_raw())
 }
 
 /// Keeps this process, and the program that it becomes, to these processors.
@@ -250,6 +306,7 @@ pub(crate) fn ensure_manager(
     let mut hidden = None;
     let mut farewell: Option<Instant> = None;
     let mut is_replaced = false;
+    let mut alone: Option<Instant> = None;
     loop {
         let said = match when {
             Start::Now => announce(socket, args, warn),
@@ -270,6 +327,25 @@ pub(crate) fn ensure_manager(
                 weigh(socket, args, warn);
                 form_teams(socket, args, warn);
                 return Ok(());
+            }
+            // It waited in the queue of a manager that another user starts again, or does not:
+            // without one all that wait would begin.
+            Err(ConnectError::Unreachable { source, .. })
+                if is_absent(source) && when.has_waited() && is_of_other(socket) =>
+            {
+                let since = *alone.get_or_insert_with(|| {
+                    warn(&format!(
+                        "the manager at {} has ended; still waiting for the next one there",
+                        socket.display()
+                    ));
+                    Instant::now()
+                });
+                if when.within().is_some_and(|within| since.elapsed() >= within) {
+                    return Err(Error::NoManager {
+                        looked: format!("none came to {} in the time", socket.display()),
+                    });
+                }
+                begin = Instant::now();
             }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
                 // Another starter may have been faster: look again under the lock. No process keeps
@@ -541,14 +617,6 @@ fn place_itself(socket: &Path, args: &RunArgs) -> Result<(), Error> {
 /// The manager closed the connection, or said goodbye.
 fn is_farewell(error: &ConnectError) -> bool {
     matches!(error, ConnectError::System { .. } | ConnectError::Protocol { .. })
-}
-
-/// What was asked for cannot be.
-fn is_impossible(error: &Error) -> bool {
-    let Error::Connect { source: ConnectError::Refused { refused, .. } } = error else {
-        return false;
-    };
-    refused.code == RefusedCode::NotPossible
 }
 
 /// A search path with `directory` in front. An empty part would mean the current directory: none is

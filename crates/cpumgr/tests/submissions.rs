@@ -7,6 +7,7 @@ use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 
 use cpumgr::administration::QueueReport;
+use platform::affinity::CpuSet;
 use support::{Manager, cpumgr, errors, eventually};
 
 #[test]
@@ -218,15 +219,70 @@ fn a_job_passes_the_first_that_waits_only_where_it_is_over_in_time() {
 #[test]
 fn a_submission_that_can_never_begin_does_not_run() {
     let Some(two) = support::two_processors() else { return };
-    let manager = Manager::start(&["--cpus", &two]);
-    let output = done(submit(&manager, &["--procs", "3..9"], "echo never"));
+    let one = CpuSet::parse_list(&two).unwrap().iter().next().unwrap().0.to_string();
+    let manager = Manager::start(&["--cpus", &one]);
+    let output = done(submit(&manager, &["--procs", "2..9"], "echo never"));
     assert!(!output.status.success());
     let said = errors(&output);
-    assert!(said.contains("a job of 3 processors never begins here: this manager has 2"), "{said}");
+    assert!(said.contains("a job of 2 processors never begins here: this manager has 1"), "{said}");
     let output = done(submit(&manager, &["--after", "99"], "echo never"));
     assert!(output.stdout.is_empty() && errors(&output).contains("no submission 99 of yours"));
-    let output = done(submit(&manager, &["--procs", "2..9"], "echo begun"));
+    let output = done(submit(&manager, &["--procs", "1..9"], "echo begun"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "begun\n", "{}", errors(&output));
+}
+
+#[test]
+fn what_begins_after_others_or_on_a_number_of_processors_does_not_begin_without_a_manager() {
+    let dir = tempfile::tempdir().unwrap();
+    // Where no manager can be.
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let run = |options: &[&str], is_off: bool| {
+        let mut command = cpumgr();
+        command.arg("submit").args(options);
+        match is_off {
+            true => command.env("NANOS_CPUMGR", "off"),
+            false => command.arg("--socket").arg(&file),
+        };
+        command.args(["--", "/bin/sh", "-c", "echo begun"]).stderr(Stdio::piped());
+        done(command)
+    };
+    for is_off in [true, false] {
+        for options in [["--after", "1"], ["--procs", "1"]] {
+            let output = run(&options, is_off);
+            assert!(!output.status.success() && output.stdout.is_empty(), "{options:?}");
+            assert!(!output.stderr.is_empty(), "{options:?}");
+        }
+        assert_eq!(run(&[], is_off).stdout, b"begun\n", "the others run all the same");
+    }
+}
+
+#[test]
+fn jobs_have_what_is_not_drained_and_what_their_mask_has() {
+    let Some(two) = support::two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &two]);
+    let both = CpuSet::parse_list(&two).unwrap();
+    let one = both.iter().next().unwrap().0.to_string();
+    let output = done(submit(&manager, &["--procs", "2", "--cpus", &one], "echo never"));
+    assert!(!output.status.success() && output.stdout.is_empty());
+    assert!(
+        errors(&output).contains("--procs 2: this process may run on 1"),
+        "{}",
+        errors(&output)
+    );
+    let drain = |verb: &str| {
+        let mut command = cpumgr();
+        command.args([verb, "--socket"]).arg(manager.socket()).arg(&one);
+        assert!(command.status().unwrap().success());
+    };
+    drain("drain");
+    let (mut first, _) = holder(&manager, &["--procs", "1"], 0);
+    let second = submit(&manager, &["--procs", "1"], "echo second").spawn().unwrap();
+    eventually("it waits: one processor is left", || queue(&manager).pop());
+    drain("undrain");
+    assert_eq!(String::from_utf8_lossy(&wait(second).stdout), "second\n");
+    drop(first.stdin.take());
+    wait(first);
 }
 
 #[test]

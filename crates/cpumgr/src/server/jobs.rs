@@ -76,7 +76,10 @@ impl Server {
             return None;
         }
         let jobs: Vec<Job> = waiting.iter().map(|it| as_job(it)).collect();
-        Some(backfill::plan(now, self.ledger.processors(), &self.running_jobs(), &jobs))
+        // What is drained is not given to programs.
+        let drained = u32::try_from(self.drained().len()).unwrap_or(u32::MAX);
+        let processors = self.ledger.processors().saturating_sub(drained);
+        Some(backfill::plan(now, processors, &self.running_jobs(), &jobs))
     }
 
     /// What runs, each process once.
