@@ -10,8 +10,9 @@
 //!   1 - m + 2 m^2. What a team on all processors loses by that is taken out of its speedup: the
 //!   simulator adds it.
 //! - *Native*: what a copy on all processors takes beyond its processor time / P, its threads
-//!   sleep. Other copies may have that time (`busy`). What sleeps and wake-ups cost is in these
-//!   times.
+//!   sleep. Other copies may have that time (`busy`). Where they have it no processor sleeps, and
+//!   what it costs to wake one falls away: all threads then take as much processor time as one
+//!   thread, with what memory costs.
 
 use std::fmt::Write as _;
 
@@ -156,7 +157,8 @@ impl Alone {
             self.curve(self.managed.timed),
         );
         if side == Side::Native {
-            let busy = (self.native.processor - setup).max(0.0) / processors as f64;
+            let used = (self.native.processor - setup).max(0.0) / processors as f64;
+            let busy = used.min(self.one.timed * self.slowed().max(1.0) / processors as f64);
             // Writing to a string cannot fail.
             let _written = writeln!(
                 text,
@@ -203,9 +205,9 @@ mod tests {
         // Without memory the program itself is.
         let text = alone(2, 0.98).workload(Side::Native, 2);
         assert!(text.contains("[2, 1.600000000]") && text.contains("memory = 0.0"), "{text}");
-        // 1.5 s of which its threads are busy for 1.2.
+        // 1.5 s of which its threads are busy for 1.2, and for 1.0 where no processor sleeps.
         assert!(text.contains("curve = { speedups = [[1, 1.0], [2, 1.333333333]] }"), "{text}");
-        assert!(text.contains("busy = { speedups = [[1, 1.0], [2, 1.66666"), "{text}");
+        assert!(text.contains("busy = { speedups = [[1, 1.0], [2, 2.0000"), "{text}");
         // Amdahl: 1.6 on four processors.
         assert!(
             alone(4, 1.0).curve(1.25).contains("serial = 0.5"),
