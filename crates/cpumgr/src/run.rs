@@ -341,9 +341,12 @@ pub(crate) fn ensure_manager(
                     Instant::now()
                 });
                 if when.within().is_some_and(|within| since.elapsed() >= within) {
-                    return Err(Error::NoManager {
-                        looked: format!("none came to {} in the time", socket.display()),
-                    });
+                    // As the manager's own word: it does not begin.
+                    let message = format!(
+                        "it could not begin in its time: no manager at {}",
+                        socket.display()
+                    );
+                    return Err(Error::Apart { message, code: CANCELLED });
                 }
                 begin = Instant::now();
             }

@@ -123,12 +123,7 @@ impl Server {
             true => Vec::new(),
             false => self.theirs(by, pid)?,
         };
-        let attached: Vec<u64> = self
-            .attached
-            .iter()
-            .filter(|(serial, it)| it.pid == pid && self.may_see(by, **serial))
-            .map(|(serial, _)| *serial)
-            .collect();
+        let attached = self.attached_of(by, pid);
         let Some(first) = theirs.first().or(attached.first()).copied() else {
             return Err(format!("process {pid} is no program that you may change"));
         };
@@ -211,6 +206,12 @@ impl Server {
         Ok(())
     }
 
+    /// The attached process of this number, if client `by` may see it.
+    fn attached_of(&self, by: u64, pid: Pid) -> Vec<u64> {
+        let theirs = self.attached.iter().filter(|(_, it)| it.pid == pid);
+        theirs.map(|(serial, _)| *serial).filter(|serial| self.may_see(by, *serial)).collect()
+    }
+
     /// `run --min` and `--max`, before the program registers, and `set min` and `max`, live. What
     /// is not said stays as it is.
     pub(super) fn bound(
@@ -219,12 +220,7 @@ impl Server {
         pid: Pid,
         (min, max): (Option<u32>, Option<u32>),
     ) -> Result<(), String> {
-        let attached: Vec<u64> = self
-            .attached
-            .iter()
-            .filter(|(serial, it)| it.pid == pid && self.may_see(by, **serial))
-            .map(|(serial, _)| *serial)
-            .collect();
+        let attached = self.attached_of(by, pid);
         let theirs = match self.theirs(by, pid) {
             Err(_) if !attached.is_empty() => Vec::new(),
             theirs => theirs?,

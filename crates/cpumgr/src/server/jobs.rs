@@ -8,6 +8,7 @@
 //! many may start, as for other submissions.
 //!
 //! # Decisions
+//! - Drained processors are not planned with.
 //! - Which processors a job has: the policy, to which its number is a minimum. Policies that heed
 //!   no minima (README of the policies) give it what they give.
 //! - A manager that follows a killed one takes over the numbers and the ends of jobs that run
