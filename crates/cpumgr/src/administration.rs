@@ -25,8 +25,13 @@ use crate::output::print;
 use crate::status::Report;
 use crate::{duration, json, limits, socket, status};
 
+mod listing;
+mod queue;
 mod reload;
 
+pub(crate) use listing::Listing;
+pub(crate) use queue::place_text;
+pub use queue::{QueueReport, queue};
 pub use reload::reload;
 
 /// How long an answer may take.
@@ -82,7 +87,8 @@ fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
         let program = report.programs.iter().find(|program| program.pid == pid);
         let program = program.ok_or_else(|| {
             Error::Usage(format!(
-                "process {pid} is no program of this manager that you may see; `cpumgr status` shows them"
+                "process {pid} is no program of this manager that you may see; `cpumgr status` \
+                 shows them"
             ))
         })?;
         return Ok(match which {
@@ -328,115 +334,6 @@ pub fn cancel(args: &CancelArgs) -> Result<(), Error> {
     Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Cancel { id: args.id })?)
 }
 
-/// The queue as it was at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct QueueReport {
-    /// The numbers.
-    #[serde(flatten)]
-    pub queue: Queue,
-    /// The programs that wait, the next one first.
-    pub places: Vec<QueuedStatus>,
-}
-
-impl QueueReport {
-    /// Asks the manager at `socket`.
-    ///
-    /// # Errors
-    /// When there is none, or what answers is none.
-    pub fn ask(socket: &Path) -> Result<Self, ConnectError> {
-        Self::ask_on(&Connection::open(socket, ANSWER)?, socket)
-    }
-
-    /// The same of a conversation that has begun.
-    pub(crate) fn ask_on(connection: &Connection, socket: &Path) -> Result<Self, ConnectError> {
-        connection.send(&ToManager::Queue)?;
-        let queue = match connection.receive()?.0 {
-            FromManager::Queue(queue) => queue,
-            FromManager::Refused(refused) => {
-                return Err(ConnectError::Refused { path: socket.to_owned(), refused });
-            }
-            other => {
-                return Err(connection
-                    .broken(format!("it answered a question for its queue with {other:?}")));
-            }
-        };
-        let mut places = Vec::new();
-        while places.len() < queue.waiting as usize {
-            match connection.receive()?.0 {
-                FromManager::Waiting { places: part } if !part.is_empty() => places.extend(part),
-                other => return Err(connection.broken(format!("its queue goes on with {other:?}"))),
-            }
-        }
-        Ok(Self { queue, places })
-    }
-
-    /// As a table for people.
-    pub fn table(&self) -> String {
-        let level = match self.queue.level {
-            None => "any number of programs".into(),
-            Some(1) => "1 program".into(),
-            Some(level) => format!("{level} programs"),
-        };
-        let mut text = format!(
-            "{level} may run at once, {} run, {} wait\n",
-            self.queue.running, self.queue.waiting
-        );
-        if let Some(time) = self.queue.half_life_ns {
-            text.push_str(&format!(
-                "users that consumed less come first; it counts by half after {}\n",
-                hours(time)
-            ));
-        }
-        self.places.iter().for_each(|place| text.push_str(&place_text(place)));
-        text
-    }
-}
-
-/// Processor time of days, and half-lives.
-fn hours(ns: u64) -> String {
-    format!("{:.1}h", ns as f64 / 3.6e12)
-}
-
-/// One that waits, as a line.
-pub(crate) fn place_text(place: &QueuedStatus) -> String {
-    let seconds = place.waits_ns / 1_000_000_000;
-    let mut text = format!("{:>6}  pid {:<8} waits {seconds}s", place.id, place.pid);
-    if let Some(Range { least, most }) = place.processors {
-        let number = if least == most { least.to_string() } else { format!("{least}..{most}") };
-        text.push_str(&format!(", needs {number} processors"));
-    }
-    if let Some(limit) = place.limit_ns {
-        text.push_str(&format!(", at most for {}s", limit.div_ceil(1_000_000_000)));
-    }
-    if let Some(time) = place.begins_in_ns {
-        text.push_str(&format!(", begins within {}s", time.div_ceil(1_000_000_000)));
-    }
-    if let (Some(user), Some(consumed)) = (place.user, place.consumed_ns) {
-        text.push_str(&format!(", user {user} consumed {}", hours(consumed)));
-    }
-    if !place.after.is_empty() {
-        text.push_str(&format!(" after {}", place.after.join(",")));
-    }
-    if let Some(within) = place.within_ns {
-        text.push_str(&format!(" for {}s more", within / 1_000_000_000));
-    }
-    text + &format!("  {}\n", place.label)
-}
-
-/// `cpumgr queue`.
-///
-/// # Errors
-/// When there is no manager.
-pub fn queue(args: &StatusArgs) -> Result<(), Error> {
-    let report = QueueReport::ask(&socket::to_ask(args.socket.as_deref())?)?;
-    let text = if args.json {
-        json::line("queue", &report)?
-    } else {
-        report.table().lines().map(|line| printable(line) + "\n").collect()
-    };
-    print(&text)
-}
-
 /// Sends a control message and waits until it is done.
 ///
 /// # Errors
@@ -459,94 +356,6 @@ fn show(socket: &Path, json: bool) -> Result<(), Error> {
     let status = status::of_manager(socket)?;
     let listing = Listing::new(limits::policies(), &status.policy, &status.parameters);
     print(&if json { json::line("policy", &listing)? } else { listing.text() })
-}
-
-/// What `cpumgr policy` shows.
-#[derive(Debug, Serialize)]
-pub(crate) struct Listing<'a> {
-    /// Which one decides.
-    in_force: &'a str,
-    policies: Vec<Listed>,
-}
-
-/// A policy.
-#[derive(Debug, Serialize)]
-struct Listed {
-    name: String,
-    description: String,
-    parameters: Vec<ListedParameter>,
-}
-
-/// A parameter, as text.
-#[derive(Debug, Serialize)]
-struct ListedParameter {
-    key: String,
-    value: String,
-    /// What this program knows of it. The manager may be another program, whose policy has more of
-    /// them.
-    #[serde(flatten)]
-    known: Option<Known>,
-}
-
-#[derive(Debug, Serialize)]
-struct Known {
-    description: &'static str,
-    allowed: String,
-    default: String,
-}
-
-impl<'a> Listing<'a> {
-    pub(crate) fn new(
-        registry: &Registry,
-        in_force: &'a str,
-        values: &BTreeMap<String, String>,
-    ) -> Self {
-        let policy = |name: &str| {
-            let here = |key: &str| values.get(key).filter(|_| name == in_force).cloned();
-            let known = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
-            let others = values
-                .iter()
-                .filter(|(key, _)| name == in_force && known.iter().all(|it| it.key != **key));
-            let others: Vec<ListedParameter> = others
-                .map(|(key, value)| ListedParameter {
-                    key: key.clone(),
-                    value: value.clone(),
-                    known: None,
-                })
-                .collect();
-            let listed = known.into_iter().map(|it| ListedParameter {
-                key: it.key.to_owned(),
-                value: here(it.key).unwrap_or_else(|| it.default.to_string()),
-                known: Some(Known {
-                    description: it.description,
-                    allowed: it.allowed(),
-                    default: it.default.to_string(),
-                }),
-            });
-            let parameters = listed.chain(others).collect();
-            let description = registry.description(name).unwrap_or_default().to_owned();
-            Listed { name: name.to_owned(), description, parameters }
-        };
-        Self { in_force, policies: registry.names().into_iter().map(policy).collect() }
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for Listed { name, description, parameters } in &self.policies {
-            let mark = if name == self.in_force { "*" } else { " " };
-            text.push_str(&format!("{mark} {name:8} {description}\n"));
-            for ListedParameter { key, value, known } in parameters {
-                text.push_str(&format!("           {}={}", printable(key), printable(value)));
-                if let Some(Known { description, allowed, default }) = known {
-                    text.push_str(&format!(
-                        "  {description} It is {allowed}; {default} unless changed."
-                    ));
-                }
-                text.push('\n');
-            }
-        }
-        text
-    }
 }
 
 #[cfg(test)]

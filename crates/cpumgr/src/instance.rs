@@ -5,7 +5,9 @@
 //!    user.
 //! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the
 //!    process ends, however. A process that has locked it looks whether it is still the file at
-//!    that path: else a user that removes the file would have two managers.
+//!    that path: else a user that removes the file would have two managers. Where no process
+//!    listens, a lock that is held is asked for again for half a second: its holder was killed this
+//!    moment.
 //! 3. A process that listens at the socket file is a manager, also without its lock file.
 //!    Otherwise, under the lock, the socket file is a dead manager's, and replaced.
 //! 4. A manager whose socket file is gone, or replaced, ends: no program finds it, and another one
@@ -33,6 +35,9 @@ use platform::{SysError, fdpass, process};
 
 use crate::own_file;
 
+/// How long a manager that was killed, or is about to end, may keep its lock when no process
+/// listens at its socket any more.
+const ENDS: Duration = Duration::from_millis(500);
 /// How long a listener at a socket file may take to accept or break a connection.
 const LISTENS: Duration = Duration::from_millis(100);
 
@@ -83,7 +88,8 @@ fn end(holder: &Holder) -> String {
 #[non_exhaustive]
 pub enum InstanceError {
     /// There is one.
-    #[error("a manager runs on {} already ({holder}); stop it, or choose another --socket", socket.display())]
+    #[error("a manager runs on {} already ({holder}); stop it, or choose another \
+             --socket", socket.display())]
     Running {
         /// The socket.
         socket: PathBuf,
@@ -92,7 +98,8 @@ pub enum InstanceError {
     },
     /// There is one, and no program can find it.
     #[error(
-        "a manager ({holder}) holds {}, but no manager answers at {}: its socket file was removed or replaced; {}",
+        "a manager ({holder}) holds {}, but no manager answers at {}: its socket file was removed \
+         or replaced; {}",
         beside(socket, ".lock").display(), socket.display(), end(holder)
     )]
     Hidden {
@@ -103,15 +110,17 @@ pub enum InstanceError {
     },
     /// This manager cannot be found any more.
     #[error(
-        "the socket file {} was removed or replaced: no program finds this manager there, so it ends (those that it had run on, and \
-         go to the next one); start it again, where nothing cleans up the directory", socket.display()
+        "the socket file {} was removed or replaced: no program finds this manager there, so it \
+         ends (those that it had run on, and go to the next one); start it again, where nothing \
+         cleans up the directory", socket.display()
     )]
     Displaced {
         /// The socket.
         socket: PathBuf,
     },
     /// The directory is not safe.
-    #[error("the socket's directory {} {what}; choose another --socket, or mend the directory", dir.display())]
+    #[error("the socket's directory {} {what}; choose another --socket, or mend the \
+             directory", dir.display())]
     Directory {
         /// The directory.
         dir: PathBuf,
@@ -162,7 +171,7 @@ impl Instance {
     pub fn claim_with(socket: &Path, has_listener: bool) -> Result<Self, InstanceError> {
         prepare_directory(socket)?;
         let path = beside(socket, ".lock");
-        let mut lock = lock(socket, &path)?;
+        let mut lock = lock_soon(socket, &path)?;
         // Before anything is changed that may be that manager's.
         if let Some(holder) = (!has_listener).then(|| listener_at(socket)).flatten() {
             return Err(InstanceError::Running {
@@ -284,6 +293,22 @@ impl Drop for Instance {
         }
         // The lock file may name its holder; an empty one says that there is none.
         let _emptied: io::Result<()> = self.lock.set_len(0);
+    }
+}
+
+/// [`lock`], also where the process that has the lock was killed this moment: the kernel closes its
+/// socket and drops its lock only when it has freed its memory.
+fn lock_soon(socket: &Path, path: &Path) -> Result<Flock<File>, InstanceError> {
+    let begin = Instant::now();
+    loop {
+        match lock(socket, path) {
+            Err(InstanceError::Running { .. })
+                if begin.elapsed() < ENDS && listener_at(socket).is_none() =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            outcome => return outcome,
+        }
     }
 }
 

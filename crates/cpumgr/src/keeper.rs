@@ -198,8 +198,12 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .custom_flags(flags)
         .open(&new);
-    file?.write_all(contents)?;
-    fs::rename(new, path)
+    let done = file?.write_all(contents).and_then(|()| fs::rename(&new, path));
+    if done.is_err() {
+        // What a full disk cut off helps no reader, and the space is wanted.
+        let _removed: io::Result<()> = fs::remove_file(&new);
+    }
+    done
 }
 
 /// Removes a file that may be there, and the unfinished new file that an interrupted write left.
@@ -357,6 +361,15 @@ mod tests {
         assert!(trouble.contains("inner/kept"), "{trouble}");
         fs::create_dir(&inner).unwrap();
         until(&|it| it.is_none());
+    }
+
+    #[test]
+    fn what_could_not_take_its_place_does_not_stay_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kept");
+        fs::create_dir_all(path.join("full")).unwrap();
+        replace(&path, b"new").unwrap_err();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

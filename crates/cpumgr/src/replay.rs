@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use arena::message::Control;
@@ -104,6 +104,20 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn convert(file: &Path, prv: Option<&Path>, perfetto: Option<&Path>) -> Result<(), Error> {
+    let of_prv = prv
+        .into_iter()
+        .flat_map(|prv| [prv.to_owned(), prv.with_extension("pcf"), prv.with_extension("row")]);
+    let outputs: Vec<PathBuf> = of_prv.chain(perfetto.map(Path::to_owned)).collect();
+    for (at, out) in outputs.iter().enumerate() {
+        let what = if out == file {
+            "the trace itself"
+        } else if outputs[..at].contains(out) {
+            "named for two forms (FILE.pcf and FILE.row are written beside Paraver's FILE.prv)"
+        } else {
+            continue;
+        };
+        return Err(Error::Usage(format!("{}: {what}; name another file", out.display())));
+    }
     let text = read(file).map_err(|source| Error::Io {
         what: "cannot read",
         path: file.to_owned(),
@@ -111,14 +125,6 @@ fn convert(file: &Path, prv: Option<&Path>, perfetto: Option<&Path>) -> Result<(
     })?;
     let spans = Spans::read(&text)
         .map_err(|(line, what)| Error::Usage(format!("{}:{line}: {what}", file.display())))?;
-    for out in [prv, perfetto].into_iter().flatten() {
-        if out == file {
-            return Err(Error::Usage(format!(
-                "{}: the trace itself; name another file to write to",
-                out.display()
-            )));
-        }
-    }
     if let Some(path) = prv {
         let trace = paraver::write(&spans.timeline());
         write(path, &trace.prv)?;

@@ -2,121 +2,34 @@
 //!
 //! The program runs also without a manager or without the library, with a warning for each.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::env;
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use arena::client::{ConnectError, Connection, SOCKET_VARIABLE, SYSTEM_SOCKET};
-use arena::message::{After, Control, FromManager, Narrow, Range, Submit, ToManager};
+use arena::client::{ConnectError, SOCKET_VARIABLE};
+use arena::message::{Control, Range};
 use nix::errno::Errno;
 use platform::affinity::{self, CpuSet};
 use platform::process;
 
 use crate::administration;
-use crate::cli::{IdleExit, Preload, RunArgs, Team};
-use crate::config::{BY_RULES, Sources};
-use crate::daemon::{BACKGROUND_IDLE, Options, background, fresh};
+use crate::cli::RunArgs;
+use crate::config::BY_RULES;
 use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
-use crate::error::{CANCELLED, Error, RUNNING, is_absent};
-use crate::instance::{Holder, InstanceError};
+use crate::error::{CANCELLED, Error};
 use crate::machine::MachineError;
-use crate::preload::{self, Program};
-use crate::{inherited, instance, machine, newcomer, socket, status};
+use crate::{inherited, newcomer, socket};
 
-/// How long an answer of the manager may take: a manager that lives and is silent for longer counts
-/// as hung (D5). Its quantum, which could make that longer, is not known before it answers.
-const ANSWER: Duration = Duration::from_secs(1);
-/// The interval at which a program in the queue looks whether the manager still answers.
-const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
+mod library;
+mod meeting;
+mod turn;
+
+pub(crate) use meeting::ensure_manager;
+use meeting::is_farewell;
+pub use turn::{Start, Turn};
+
 /// What tells a program its number.
 const SUBMISSION_VARIABLE: &str = "CPUMGR_SUBMISSION";
-/// How long a manager may take to be there.
-const START: Duration = Duration::from_secs(15);
-/// How long a manager may be about to end or to begin: to have its lock while no process answers at
-/// its socket.
-const BETWEEN: Duration = Duration::from_secs(1);
-/// The first pause between two attempts; each one is four times as long as the one before.
-const PAUSE: Duration = Duration::from_millis(2);
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-
-/// When a program starts.
-#[derive(Clone, Copy, Debug)]
-pub enum Start<'a> {
-    /// At once.
-    Now,
-    /// When the manager's multiprogramming level has room for it.
-    InTurn(&'a Turn),
-}
-
-impl Start<'_> {
-    /// A manager had it in its queue.
-    fn has_waited(self) -> bool {
-        matches!(self, Self::InTurn(turn) if turn.id.get().is_some())
-    }
-
-    /// How long it waits at most.
-    fn within(self) -> Option<Duration> {
-        match self {
-            Self::InTurn(turn) => turn.within,
-            Self::Now => None,
-        }
-    }
-}
-
-/// What a program waits for, besides its place in the queue.
-#[derive(Debug)]
-pub struct Turn {
-    after: Vec<After>,
-    within: Option<Duration>,
-    reported: bool,
-    limit: Option<Duration>,
-    processors: Option<Range>,
-    /// Where its number is told.
-    tell: RefCell<Option<OwnedFd>>,
-    id: Cell<Option<u64>>,
-}
-
-impl Turn {
-    /// `within`: how long it waits at most. `reported`: its parent says how it ended.
-    pub fn new(
-        after: Vec<After>,
-        within: Option<Duration>,
-        reported: bool,
-        tell: Option<OwnedFd>,
-    ) -> Self {
-        let (tell, id) = (RefCell::new(tell), Cell::new(None));
-        Self { after, within, reported, limit: None, processors: None, tell, id }
-    }
-
-    /// It runs for `limit` at most, on a number of processors in that range.
-    #[must_use]
-    pub fn as_job(self, limit: Option<Duration>, processors: Option<Range>) -> Self {
-        Self { limit, processors, ..self }
-    }
-
-    /// Without a manager it would begin too early, or with other processors.
-    fn needs_manager(&self) -> bool {
-        !self.after.is_empty() || self.processors.is_some()
-    }
-
-    /// It has this number. What was opened for that stays open until it becomes the program.
-    fn tells(&self, id: u64) {
-        self.id.set(Some(id));
-        if let Some(tell) = &*self.tell.borrow() {
-            // The one that asked may have gone.
-            let _told = nix::unistd::write(tell, format!("{id}\n").as_bytes());
-        }
-    }
-}
 
 /// Becomes the program. Returns only when that fails, or when it was cancelled while it waited.
 pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
@@ -127,6 +40,12 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
         && let Err(error) = has_room(*range, args.cpus.as_ref())
     {
         return error;
+    }
+    if args.no_attach && args.max.is_some() {
+        warn(
+            "--max with --no-attach: only the drop-in library keeps the program to it; threads \
+             that do not speak to the manager are left alone",
+        );
     }
     match socket::to_run(args.socket.as_deref()) {
         Ok(None) if needs_manager => {
@@ -181,19 +100,21 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
     }
     match library_directory(args.lib.as_deref()) {
         Ok(directory) => {
-            offer(&mut command, &directory, args, &warn);
+            library::offer(&mut command, &directory, args, &warn);
             if args.tell_share {
                 newcomer::tell(&mut command, &directory, &warn);
             }
         }
         Err(NoLibrary::Absent { looked }) => warn(&format!(
-            "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask shim`, or name its \
-             directory with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds"
+            "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask \
+             shim`, or name its directory with --lib or {LIBRARY_VARIABLE}; the program runs with \
+             the OpenMP library that it finds"
         )),
         Err(NoLibrary::Unsafe { directory, why }) => warn(&format!(
-            "the drop-in OpenMP library in {} is not used: {why}, so another user decides what it does; see to it that \
-             only you and the superuser may write it and the directories above it, or name another directory with --lib \
-             or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds",
+            "the drop-in OpenMP library in {} is not used: {why}, so another user decides what it \
+             does; see to it that only you and the superuser may write it and the directories \
+             above it, or name another directory with --lib or {LIBRARY_VARIABLE}; the program \
+             runs with the OpenMP library that it finds",
             directory.display()
         )),
     }
@@ -226,380 +147,20 @@ fn has_room(range: Range, cpus: Option<&CpuSet>) -> Result<(), Error> {
     )))
 }
 
-/// Whether only another user can start a manager there.
-fn is_of_other(socket: &Path) -> bool {
-    let me = nix::unistd::geteuid();
-    let owner = socket.parent().and_then(|dir| fs::metadata(dir).ok()).map(|data| data.uid());
-    let is_system = socket == Path::new(SYSTEM_SOCKET);
-    owner.map_or(is_system && !me.is_root(), |owner| owner != me.as_raw())
-}
-
-/// Keeps this process, and the program that it becomes, to these processors.
+/// Keeps this process, and the program that it becomes, to these processors. The kernel leaves out
+/// those that are not there, and refuses only where none is left.
 fn keep_to(cpus: &CpuSet) -> Result<(), Error> {
-    let Err(error) = affinity::set_affinity(None, cpus) else { return Ok(()) };
-    match affinity::affinity(None) {
-        Ok(allowed) if error.is(Errno::EINVAL as i32) => {
-            Err(MachineError::NotAllowed { asked: cpus.clone(), missing: cpus.clone(), allowed }
-                .into())
-        }
-        _ => Err(error.into()),
-    }
-}
-
-/// Puts the library in front of those that the program finds, where the loader can be told of it:
-/// separators of its lists cannot be escaped.
-fn offer(command: &mut Command, directory: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
-    let shown = directory.display();
-    let other = format!(
-        "move it, or name a symbolic link to it with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP \
-         library that it finds"
-    );
-    if preload::is_split(directory, preload::PATH) {
-        return warn(&format!(
-            "the drop-in OpenMP library cannot be used from {shown}: LD_LIBRARY_PATH is split at ':' and ';'; {other}"
-        ));
-    }
-    command.env("LD_LIBRARY_PATH", in_front(directory, env::var_os("LD_LIBRARY_PATH").as_deref()));
-    let library = directory.join(LIBRARY);
-    if !is_preloaded(args, &library) {
-        return;
-    }
-    if preload::is_split(&library, preload::LIST) {
-        return warn(&format!(
-            "the drop-in OpenMP library in {shown} cannot be preloaded: LD_PRELOAD is split at blanks; {other} by \
-             LD_LIBRARY_PATH"
-        ));
-    }
-    // A module with a library of its own (DT_RPATH, another file name) does not ask the path (D17).
-    command.env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
-}
-
-/// Whether the library is to be preloaded. The loader complains about one that it cannot load, in
-/// each process.
-fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
-    match args.preload {
-        Preload::Never => false,
-        Preload::Always => true,
-        Preload::Auto => {
-            let program = preload::of_command(Path::new(&args.command[0]));
-            let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted))
-                && !preload::wants_first_place(Path::new(&args.command[0]));
-            // What a program that finds the library by the path starts needs no library forced upon
-            // it.
-            let finds = || preload::finds_by_path(Path::new(&args.command[0]), library.parent());
-            loads && preload::is_loadable(library) && !finds()
-        }
-    }
-}
-
-/// Sees to it that a manager answers at `socket` and knows that this process is going to be a
-/// program.
-pub(crate) fn ensure_manager(
-    socket: &Path,
-    args: &RunArgs,
-    when: Start<'_>,
-    warn: &impl Fn(&str),
-) -> Result<(), Error> {
-    let policy = args.policy.as_deref();
-    let mut begin = Instant::now();
-    let mut pause = PAUSE;
-    let mut hidden = None;
-    let mut farewell: Option<Instant> = None;
-    let mut is_replaced = false;
-    let mut alone: Option<Instant> = None;
-    loop {
-        let said = match when {
-            Start::Now => announce(socket, args, warn),
-            Start::InTurn(turn) => submit(socket, args, turn, &mut begin, warn),
-        };
-        match said {
-            Ok(lacks) => {
-                // One that serves no other program makes room for one that is started from here. A
-                // program that has waited in the queue does not replace a manager.
-                let replaces = matches!(when, Start::Now) && !lacks.are_none();
-                if replaces
-                    && !std::mem::replace(&mut is_replaced, true)
-                    && administration::change(socket, Control::Stop { if_idle: true }).is_ok()
-                {
-                    continue;
-                }
-                lacks.tell(socket, warn);
-                weigh(socket, args, warn);
-                form_teams(socket, args, warn);
-                return Ok(());
-            }
-            // It waited in the queue of a manager that another user starts again, or does not:
-            // without one all that wait would begin.
-            Err(ConnectError::Unreachable { source, .. })
-                if is_absent(source) && when.has_waited() && is_of_other(socket) =>
-            {
-                let since = *alone.get_or_insert_with(|| {
-                    warn(&format!(
-                        "the manager at {} has ended; still waiting for the next one there",
-                        socket.display()
-                    ));
-                    Instant::now()
-                });
-                if when.within().is_some_and(|within| since.elapsed() >= within) {
-                    // As the manager's own word: it does not begin.
-                    let message = format!(
-                        "it could not begin in its time: no manager at {}",
-                        socket.display()
-                    );
-                    return Err(Error::Apart { message, code: CANCELLED });
-                }
-                begin = Instant::now();
-            }
-            Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
-                // Another starter may have been faster: look again under the lock. No process keeps
-                // the lock while it waits in a queue.
-                let _lock = instance::lock_start(socket, START)?;
-                if Connection::open(socket, ANSWER).is_err()
-                    && start(socket, policy)? == Started::AnotherRuns
-                    && hidden.get_or_insert_with(Instant::now).elapsed() >= BETWEEN
-                {
-                    return Err(InstanceError::Hidden {
-                        socket: socket.to_owned(),
-                        holder: Holder::of(socket),
-                    }
-                    .into());
-                }
-            }
-            // It ended, or is about to, between our hello and its answer: the next round finds out.
-            Err(error) if is_farewell(&error) => {
-                // What takes connections and closes them for longer than that is no manager. A wait
-                // in the queue begins anew.
-                let since = farewell.filter(|since| *since >= begin).unwrap_or_else(Instant::now);
-                if since.elapsed() >= BETWEEN {
-                    return Err(error.into());
-                }
-                farewell = Some(since);
-            }
-            Err(error) => return Err(error.into()),
-        }
-        if begin.elapsed() >= START {
-            return Err(Error::NoManager {
-                looked: format!("none came to {} within {START:?}", socket.display()),
-            });
-        }
-        std::thread::sleep(pause);
-        pause = (4 * pause).min(LONGEST_PAUSE);
-    }
-}
-
-/// What came of starting a manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Started {
-    /// It answers.
-    Answers,
-    /// Another one has the lock.
-    AnotherRuns,
-}
-
-fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
-    let options = Options {
-        socket: socket.to_owned(),
-        policy: policy.map(str::to_owned),
-        quantum: None,
-        grace: None,
-        fair_share: None,
-        smt: None,
-        cpus: None,
-        idle_exit: Some(IdleExit::After(BACKGROUND_IDLE)),
-        level: None,
-        trace: None,
-        trace_size: None,
-        history: None,
-        // `taskset ... cpumgr run` restricts the program, not the manager that all programs find
-        // afterwards.
-        widen: true,
-        starter: Some(process::current_pid().0),
-        parameters: BTreeMap::new(),
-        continues: false,
-        system: false,
-        domain: false,
-        fence: None,
-        strangers: None,
-        listen: None,
-        config: Sources::named_by_environment(),
-        given: None,
+    let before = affinity::affinity(None)?;
+    let allowed = match affinity::set_affinity(None, cpus) {
+        Ok(()) => affinity::affinity(None)?,
+        Err(error) if error.is(Errno::EINVAL as i32) => before,
+        Err(error) => return Err(error.into()),
     };
-    match background::start_apart(&options) {
-        // The one before is about to end, or one was started by hand: the next round finds out.
-        Err(Error::Apart { code: RUNNING, .. }) => Ok(Started::AnotherRuns),
-        outcome => outcome.map(|()| Started::Answers),
+    let missing = cpus.difference(&allowed);
+    if missing.is_empty() {
+        return Ok(());
     }
-}
-
-/// Tells the manager that this process is going to be a program: it stays until we register or end,
-/// however long the program takes to its first region. The kernel knows us by the process, which
-/// exec does not change.
-fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<Lacks, ConnectError> {
-    let connection = Connection::open(socket, ANSWER)?;
-    connection.send(&ToManager::Announce { attach: !args.no_attach })?;
-    let lacks = match connection.receive()?.0 {
-        FromManager::Announced { narrow, kept } => Lacks::of(narrow, kept),
-        FromManager::Refused(refused) => {
-            return Err(ConnectError::Refused { path: socket.to_owned(), refused });
-        }
-        other => {
-            return Err(connection.broken(format!("it answered an announcement with {other:?}")));
-        }
-    };
-    mention_policy(&connection, socket, args, warn).map(|()| lacks)
-}
-
-/// What a manager that another program had started lacks, and one that is started from here would
-/// have.
-#[derive(Debug)]
-struct Lacks {
-    /// Processors.
-    narrow: Option<Narrow>,
-    /// What it kept of its starter, a phrase each.
-    kept: Vec<String>,
-}
-
-impl Lacks {
-    fn of(narrow: Option<Narrow>, mut kept: Vec<String>) -> Self {
-        let narrow =
-            narrow.filter(|it| machine::to_be_had().is_some_and(|own| own > it.count as usize));
-        if !kept.is_empty() {
-            let own = fresh::would_keep();
-            kept.retain(|it| !own.contains(it));
-        }
-        Self { narrow, kept }
-    }
-
-    fn are_none(&self) -> bool {
-        self.narrow.is_none() && self.kept.is_empty()
-    }
-
-    /// Says so, a line each.
-    fn tell(&self, socket: &Path, warn: &impl Fn(&str)) {
-        let there = socket.display();
-        let remedy = format!(
-            "End it (cpumgr stop --socket {there}) and start it from here, when its programs can do without one for a moment"
-        );
-        if let Some(Narrow { processors, of, why, .. }) = &self.narrow {
-            warn(&format!(
-                "the manager at {there} manages {processors} of {of}: {why}; the program has no others. {remedy}"
-            ));
-        }
-        if !self.kept.is_empty() {
-            warn(&format!(
-                "the manager at {there} kept of its starter, which it may end or fail by: {}. {remedy}",
-                self.kept.join(", ")
-            ));
-        }
-    }
-}
-
-/// Says so when the manager runs another policy than was asked for.
-fn mention_policy(
-    connection: &Connection,
-    socket: &Path,
-    args: &RunArgs,
-    warn: &impl Fn(&str),
-) -> Result<(), ConnectError> {
-    let Some(wanted) = args.policy.as_deref() else { return Ok(()) };
-    connection.send(&ToManager::Status)?;
-    if let (FromManager::Status(status), _) = connection.receive()?
-        && status.policy != wanted
-    {
-        let there = socket.display();
-        warn(&format!(
-            "the manager at {there} runs policy {}; --policy {wanted} is only for a new one",
-            status.policy
-        ));
-    }
-    Ok(())
-}
-
-/// Waits in the queue until this process may be a program. A manager that ends meanwhile, `begin`
-/// being the time from which on another one is waited for, is an error; the place in its queue is
-/// lost.
-fn submit(
-    socket: &Path,
-    args: &RunArgs,
-    turn: &Turn,
-    begin: &mut Instant,
-    warn: &impl Fn(&str),
-) -> Result<Lacks, ConnectError> {
-    let connection = Connection::open(socket, ANSWER)?;
-    let request = std::thread::available_parallelism()
-        .map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
-    let words = args.command.iter().map(|word| word.to_string_lossy());
-    let label = words.collect::<Vec<_>>().join(" ").chars().take(64).collect();
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    connection.send(&ToManager::Submit(Submit {
-        request,
-        label,
-        attach: !args.no_attach,
-        after: turn.after.clone(),
-        within_ns: turn.within.map(ns),
-        reported: turn.reported,
-        limit_ns: turn.limit.map(ns),
-        processors: turn.processors,
-    }))?;
-    let mut answer = connection.receive()?.0;
-    if let FromManager::Queued { id, ahead } = answer {
-        turn.tells(id);
-        let (mut is_silent, mut is_told) = (false, false);
-        let waited = connection.receive_patiently(QUIET, || {
-            if !std::mem::replace(&mut is_told, true) {
-                warn(&format!(
-                    "waiting as number {id}, {ahead} were before it; `cpumgr queue` lists those that wait, `cpumgr cancel {id}` ends it"
-                ));
-            }
-            // A program that waits in a queue hears nothing for hours; waiting does not show that
-            // the manager hangs (D5).
-            let silence = answers(socket).err().filter(|error| matches!(error, ConnectError::Silent { .. }));
-            let was_silent = std::mem::replace(&mut is_silent, silence.is_some());
-            if let Some(error) = silence.filter(|_| !was_silent) {
-                warn(&format!("{}; still waiting in its queue", Error::from(error)));
-            }
-        });
-        *begin = Instant::now();
-        answer = waited?.0;
-    }
-    match answer {
-        FromManager::Admitted => {
-            mention_policy(&connection, socket, args, warn)?;
-            let there = status::of_manager(socket)?;
-            Ok(Lacks::of(there.narrow, there.kept))
-        }
-        FromManager::Refused(refused) => {
-            Err(ConnectError::Refused { path: socket.to_owned(), refused })
-        }
-        other => Err(connection.broken(format!("it answered a submission with {other:?}"))),
-    }
-}
-
-/// Whether the manager answers a question.
-fn answers(socket: &Path) -> Result<(), ConnectError> {
-    let connection = Connection::open(socket, ANSWER)?;
-    connection.send(&ToManager::Status)?;
-    connection.receive().map(drop)
-}
-
-/// Tells the manager the weight of this process, if it is given one.
-fn weigh(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
-    let Some(weight) = args.weight else { return };
-    let control =
-        Control::Weight { pid: process::current_pid().0, thousandths: weight.thousandths() };
-    if let Err(error) = administration::change(socket, control) {
-        warn(&format!("{error}; the program runs with the usual weight"));
-    }
-}
-
-/// Tells the manager how the teams of this process behave, if it is given one.
-fn form_teams(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
-    let Some(team) = args.team else { return };
-    let fixed_team = team == Team::Fixed;
-    let control = Control::Team { pid: process::current_pid().0, fixed_team };
-    if let Err(error) = administration::change(socket, control) {
-        warn(&format!("{error}; the program runs with the usual teams"));
-    }
+    Err(MachineError::NotAllowed { asked: cpus.clone(), missing, allowed }.into())
 }
 
 /// Tells the manager class, label and bounds of this process. What was asked for and is refused is
@@ -615,32 +176,4 @@ fn place_itself(socket: &Path, args: &RunArgs) -> Result<(), Error> {
         administration::change(socket, control)?;
     }
     Ok(())
-}
-
-/// The manager closed the connection, or said goodbye.
-fn is_farewell(error: &ConnectError) -> bool {
-    matches!(error, ConnectError::System { .. } | ConnectError::Protocol { .. })
-}
-
-/// A search path with `directory` in front. An empty part would mean the current directory: none is
-/// made.
-fn in_front(directory: &Path, path: Option<&OsStr>) -> OsString {
-    let mut all = directory.as_os_str().to_owned();
-    if let Some(path) = path.filter(|path| !path.is_empty()) {
-        all.push(":");
-        all.push(path);
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_library_comes_first_in_the_search_path() {
-        assert_eq!(in_front(Path::new("/a"), None), "/a");
-        assert_eq!(in_front(Path::new("/a"), Some("".as_ref())), "/a");
-        assert_eq!(in_front(Path::new("/a"), Some("/b:/c".as_ref())), "/a:/b:/c");
-    }
 }

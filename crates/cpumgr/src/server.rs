@@ -453,6 +453,13 @@ impl Server {
             return;
         }
         self.stirred = true;
+        // One that is in no books is not charged when it has gone.
+        let is_silent = |serial| {
+            self.connections.get(serial).is_some_and(|it| it.announced && it.program.is_none())
+        };
+        if self.doomed.iter().any(is_silent) {
+            self.charge_all(now);
+        }
         for serial in std::mem::take(&mut self.doomed) {
             self.remove(serial, now);
         }

@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 use arena::client::Connection;
 use arena::message::{FromManager, ToManager};
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -135,9 +137,8 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 
 fn in_background(args: &SubmitArgs) -> Result<(), Error> {
     let (reads, writes) = pipe()?;
-    let open = OpenOptions::new().append(true).create(true).open(&args.output);
     let cannot = |source| Error::Io { what: "cannot write", path: args.output.clone(), source };
-    let output = open.map_err(cannot)?;
+    let output = open_output(&args.output).map_err(cannot)?;
     let errors = output.try_clone().map_err(cannot)?;
     let mut command = again(1)?;
     command.args(["--tell", &writes.as_raw_fd().to_string()]).args(words());
@@ -155,6 +156,21 @@ fn in_background(args: &SubmitArgs) -> Result<(), Error> {
             code: FAILED,
         }),
     }
+}
+
+/// Where a program in the background writes; a FIFO without a reader is an error, not a wait.
+fn open_output(path: &Path) -> std::io::Result<File> {
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    let output =
+        OpenOptions::new().append(true).create(true).custom_flags(flags).open(path).map_err(
+            |error| match error.raw_os_error() {
+                Some(libc::ENXIO) => std::io::Error::other("it is a FIFO that no process reads"),
+                _ => error,
+            },
+        )?;
+    // The program waits for a slow reader as usual.
+    fcntl(&output, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+    Ok(output)
 }
 
 /// A process that submits itself and becomes the program.

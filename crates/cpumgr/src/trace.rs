@@ -27,6 +27,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
 use serde::Serialize;
 
 use crate::escape::escape;
@@ -245,7 +246,9 @@ impl Pages {
         line.lost += self.lost;
         if let Err(error) = self.append(&line) {
             if self.why.is_none() {
-                tracing::warn!(%error, path = %self.path.display(), "lines of the trace are lost; the next one that fits says how many");
+                tracing::warn!(%error, path = %self.path.display(), "lines of the trace are lost; \
+                                                                     the next one that fits says \
+                                                                     how many");
             }
             self.lost += 1;
             self.why.get_or_insert(error);
@@ -324,7 +327,16 @@ fn open(place: &Place) -> io::Result<File> {
     let mode = Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IROTH;
     let file = place.open(OFlag::O_WRONLY | OFlag::O_APPEND, mode)?;
     may_replace(&file.metadata()?)?;
+    if is_of_kernel(&file)? {
+        return Err(refused("it is no file of a disk but the kernel's"));
+    }
     Ok(file)
+}
+
+/// Whether what is written there changes the kernel or a process (`/proc/self/mem`).
+fn is_of_kernel(file: &File) -> io::Result<bool> {
+    let kind = fstatfs(file)?.filesystem_type();
+    Ok([PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP2_SUPER_MAGIC].contains(&kind))
 }
 
 fn may_replace(data: &Metadata) -> io::Result<()> {
@@ -338,10 +350,14 @@ fn may_replace(data: &Metadata) -> io::Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(io::Error::new(
+    Err(refused(&what))
+}
+
+fn refused(what: &str) -> io::Error {
+    io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!("{what}; a trace replaces only files of one's own: name another one"),
-    ))
+    )
 }
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
@@ -458,6 +474,7 @@ mod tests {
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let refused = |path: &Path| Trace::create(path, 1 << 20, false).unwrap_err().to_string();
         assert!(refused(&link).contains("symbolic link"));
+        assert!(refused(Path::new("/proc/self/comm")).contains("kernel's"));
         fs::hard_link(&precious, &hard).unwrap();
         assert!(refused(&hard).contains("hard link"));
         refused(&fifo);

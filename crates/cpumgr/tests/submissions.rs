@@ -169,6 +169,17 @@ fn one_in_the_background_shows_its_number_and_others_start_after_it() {
 }
 
 #[test]
+fn an_output_that_no_process_reads_is_an_error_and_not_a_wait() {
+    let manager = Manager::start(&[]);
+    let fifo = manager.dir.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let output = fifo.to_str().unwrap();
+    let refused = done(submit(&manager, &["--background", "--output", output], "echo ran"));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(errors(&refused).contains("no process reads"), "{}", errors(&refused));
+}
+
+#[test]
 fn numbers_and_dependencies_outlive_a_manager_that_is_killed() {
     let mut manager = Manager::start(&["--mpl", "0"]);
     let first = submit(&manager, &["--wait"], "exit 5").spawn().unwrap();

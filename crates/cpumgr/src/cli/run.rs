@@ -57,7 +57,8 @@ pub struct RunArgs {
     /// theirs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub min: Option<u32>,
-    /// The most processors that it is given.
+    /// The most processors that it is given, by the drop-in library or because its threads are
+    /// managed: with --no-attach nothing keeps a program of other threads to it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max: Option<u32>,
     /// The processors on which it stays, as taskset writes them: 0-3,8 or 0-31:2.

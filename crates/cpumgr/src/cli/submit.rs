@@ -27,8 +27,9 @@ pub struct SubmitArgs {
     #[arg(long)]
     pub wait: bool,
     /// Ends the program when it has run for this long: by SIGTERM, and 10 s later by SIGKILL. As
-    /// with --wait. Jobs with --procs may start before others that cannot start yet, where they are
-    /// over in time by this limit.
+    /// with --wait: `cpumgr` stays as its parent, and where that is killed nothing ends it. Jobs
+    /// with --procs may start before others that cannot start yet, where they are over in time by
+    /// this limit.
     #[arg(long, value_name = "TIME", value_parser = age)]
     pub time_limit: Option<Duration>,
     /// Starts it when so many processors are free for it, and keeps them for it until it ends; of

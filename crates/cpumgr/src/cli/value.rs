@@ -214,6 +214,9 @@ pub(crate) fn cpus(text: &str) -> Result<CpuSet, String> {
         Some((range, stride)) if !stride.contains('/') => format!("{range}:1/{stride}"),
         _ => item.to_owned(),
     };
+    if text.trim().is_empty() {
+        return Err("no processor is named; a list is 0-3,8 or 0-31:2, as for taskset".into());
+    }
     let items: Vec<String> = text.split(',').map(item).collect();
     CpuSet::parse_list(&items.join(",")).map_err(|error| error.to_string())
 }

@@ -16,6 +16,28 @@ fn the_second_manager_is_told_about_the_first() {
 }
 
 #[test]
+fn one_that_was_killed_this_moment_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("m/app.sock");
+    let (is_held, held) = std::sync::mpsc::channel();
+    let (is_asked, asked) = std::sync::mpsc::channel();
+    let path = socket.clone();
+    let ending = std::thread::spawn(move || {
+        let first = Instance::claim(&path).unwrap();
+        is_held.send(()).unwrap();
+        asked.recv().unwrap();
+        drop(first);
+    });
+    held.recv().unwrap();
+    let lock = beside(&socket, ".lock");
+    assert!(matches!(super::lock(&socket, &lock), Err(InstanceError::Running { .. })));
+    is_asked.send(()).unwrap();
+    // Its lock falls at some time from now on.
+    drop(Instance::claim(&socket).unwrap());
+    ending.join().unwrap();
+}
+
+#[test]
 fn a_dead_managers_socket_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("m/app.sock");

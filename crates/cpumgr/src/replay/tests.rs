@@ -76,4 +76,13 @@ fn what_is_no_trace_is_named_with_its_line() {
     fs::write(&file, TRACE).unwrap();
     assert!(convert(&file, Some(&file), None).is_err(), "it would be overwritten");
     assert_eq!(fs::read_to_string(&file).unwrap(), TRACE);
+    let of = |prv: &str, perfetto: &str| {
+        let [prv, perfetto] = [prv, perfetto].map(|name| dir.path().join(name));
+        convert(&file, Some(&prv), Some(&perfetto)).map_err(|error| error.to_string())
+    };
+    for (prv, perfetto) in [("o", "o"), ("o.prv", "o.row"), ("o.pcf", "p")] {
+        assert!(of(prv, perfetto).unwrap_err().contains("two forms"), "{prv} {perfetto}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is written");
+    of("o.prv", "o.json").unwrap();
 }

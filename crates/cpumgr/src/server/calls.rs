@@ -46,7 +46,7 @@ impl Server {
                 let report = self.report(serial, now);
                 self.say(serial, report);
             }
-            ToManager::Announce { attach } => self.announce(serial, attach),
+            ToManager::Announce { attach } => self.announce(serial, attach, now),
             ToManager::Control(control) => self.control(serial, control, now),
             ToManager::Submit(submit) => self.submit(serial, &submit, now),
             ToManager::Outcome { pid, code } => self.hear_outcome(serial, pid, code),
@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Takes note of a process that is going to be a program.
-    fn announce(&mut self, serial: u64, attach: bool) {
+    fn announce(&mut self, serial: u64, attach: bool, now: u64) {
         let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
             return;
         };
@@ -79,6 +79,8 @@ impl Server {
             let reason = format!("{places} programs of this user are announced already");
             return self.refuse(serial, RefusedCode::Full, reason);
         }
+        // It is charged from now on.
+        self.charge_all(now);
         self.becomes_program(serial, attach);
         let watched =
             self.connections.get_mut(&serial).map_or(Ok(()), |it| it.watch(&self.reactor));
@@ -170,6 +172,8 @@ impl Server {
             self.doom(stand_in, "its process is here");
         }
         self.inherit_choices(serial, pid);
+        // From now on it is charged with what it is granted.
+        self.charge_all(now);
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
         };

@@ -4,7 +4,8 @@
 //! # Rule
 //! Those of the user that has consumed least come first, relative to the users' weights
 //! ([`policies::fair_share`]). Programs are charged with what they are granted. A process that runs
-//! and is in no books is charged with the processors of its job, or with one.
+//! and is in no books is charged with the processors of its job, or with one, from its start to its
+//! end.
 //!
 //! # Decisions
 //! - What was consumed under managers before this one is what the history has of it
@@ -160,5 +161,10 @@ mod tests {
         let consumed = server.consumed(7, 2 * PACE).unwrap() as f64;
         assert!((consumed / (6.0 * PACE as f64) - 1.0).abs() < 1e-3, "{consumed}");
         assert_eq!(server.consumed(8, 2 * PACE), Some(0));
+        // It ends before the next time at which all are charged.
+        server.doom(place.serial, "it has ended");
+        server.bury(2 * PACE + PACE / 2);
+        let consumed = server.consumed(7, 2 * PACE + PACE / 2).unwrap() as f64;
+        assert!((consumed / (7.5 * PACE as f64) - 1.0).abs() < 1e-3, "{consumed}");
     }
 }

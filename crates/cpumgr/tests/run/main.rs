@@ -56,6 +56,12 @@ fn processors_that_are_not_to_be_had_are_named_and_nothing_runs() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
     let said = errors(&output);
     assert!(said.contains("--cpus 1023") && said.contains("this process may use"), "{said}");
+    // The kernel would leave the second out.
+    let here = platform::affinity::affinity(None).unwrap().first().unwrap();
+    let list = format!("{here},1023");
+    let output = run(dir.path()).args(["--cpus", &list, "--", "echo", "ran"]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    assert!(errors(&output).contains("processors 1023 are offline"), "{}", errors(&output));
 }
 
 #[test]

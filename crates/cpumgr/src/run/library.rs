@@ -1,0 +1,82 @@
+//! The drop-in library, in front of those that the program would find.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Command;
+
+use crate::cli::{Preload, RunArgs};
+use crate::dropin::{LIBRARY, LIBRARY_VARIABLE};
+use crate::preload::{self, Program};
+
+/// Puts the library in front of those that the program finds, where the loader can be told of it:
+/// separators of its lists cannot be escaped.
+pub(super) fn offer(command: &mut Command, directory: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
+    let shown = directory.display();
+    let other = format!(
+        "move it, or name a symbolic link to it with --lib or {LIBRARY_VARIABLE}; the program \
+         runs with the OpenMP \
+         library that it finds"
+    );
+    if preload::is_split(directory, preload::PATH) {
+        return warn(&format!(
+            "the drop-in OpenMP library cannot be used from {shown}: LD_LIBRARY_PATH is split at \
+             ':' and ';'; {other}"
+        ));
+    }
+    command.env("LD_LIBRARY_PATH", in_front(directory, env::var_os("LD_LIBRARY_PATH").as_deref()));
+    let library = directory.join(LIBRARY);
+    if !is_preloaded(args, &library) {
+        return;
+    }
+    if preload::is_split(&library, preload::LIST) {
+        return warn(&format!(
+            "the drop-in OpenMP library in {shown} cannot be preloaded: LD_PRELOAD is split at \
+             blanks; {other} by \
+             LD_LIBRARY_PATH"
+        ));
+    }
+    // A module with a library of its own (DT_RPATH, another file name) does not ask the path (D17).
+    command.env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
+}
+
+/// Whether the library is to be preloaded. The loader complains about one that it cannot load, in
+/// each process.
+fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
+    match args.preload {
+        Preload::Never => false,
+        Preload::Always => true,
+        Preload::Auto => {
+            let program = preload::of_command(Path::new(&args.command[0]));
+            let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted))
+                && !preload::wants_first_place(Path::new(&args.command[0]));
+            // What a program that finds the library by the path starts needs no library forced upon
+            // it.
+            let finds = || preload::finds_by_path(Path::new(&args.command[0]), library.parent());
+            loads && preload::is_loadable(library) && !finds()
+        }
+    }
+}
+
+/// A search path with `directory` in front. An empty part would mean the current directory: none is
+/// made.
+fn in_front(directory: &Path, path: Option<&OsStr>) -> OsString {
+    let mut all = directory.as_os_str().to_owned();
+    if let Some(path) = path.filter(|path| !path.is_empty()) {
+        all.push(":");
+        all.push(path);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_first_in_the_search_path() {
+        assert_eq!(in_front(Path::new("/a"), None), "/a");
+        assert_eq!(in_front(Path::new("/a"), Some("".as_ref())), "/a");
+        assert_eq!(in_front(Path::new("/a"), Some("/b:/c".as_ref())), "/a:/b:/c");
+    }
+}
