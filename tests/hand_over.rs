@@ -395,7 +395,8 @@ fn hand_overs_in_a_domain_and_by_the_manager() {
             };
             let how = if is_domain { "in a domain" } else { "by the manager" };
             println!(
-                "measured: told to rest to the other program's larger region, {how:15} p50 {:.1?} p99 {:.1?} least {:.1?} n {ROUNDS}",
+                "measured: told to rest to the other program's larger region, {how:15} p50 {:.1?} \
+                 p99 {:.1?} least {:.1?} n {ROUNDS}",
                 at(50),
                 at(99),
                 at(0)

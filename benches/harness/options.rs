@@ -4,8 +4,8 @@ use super::place::Row;
 use super::{Case, Engine};
 use std::path::PathBuf;
 
-const USAGE: &str = "--quick, --only CASE, --peer ENGINE (parts of names, several times), --rounds N, --seconds N, \
-                     --record, --markdown FILE, --list";
+const USAGE: &str = "--quick, --only CASE, --peer ENGINE (parts of names, several times), --rounds \
+                     N, --seconds N, --record, --markdown FILE, --list";
 
 /// What to do.
 pub(crate) enum Options {

@@ -95,8 +95,8 @@ fn table_row(cells: &[&str]) -> String {
 
 fn legend() -> String {
     format!(
-        "medians; spread: the least and the most of the n samples; rtt: round trip of one line; far: above {FAR_NS} ns; \
-         /rtt: median of the samples' own ratios"
+        "medians; spread: the least and the most of the n samples; rtt: round trip of one line; \
+         far: above {FAR_NS} ns; /rtt: median of the samples' own ratios"
     )
 }
 

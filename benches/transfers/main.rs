@@ -25,7 +25,8 @@ fn begin() {
     unsafe { std::arch::asm!(r#".ascii "\x0f\x1f\x80PHAS""#, options(nostack, preserves_flags)) };
 }
 
-const USAGE: &str = "usage: transfers --list | --variant NAME --threads P --regions N; counted by cargo xtask vm smp --count";
+const USAGE: &str = "usage: transfers --list | --variant NAME --threads P --regions N; counted by \
+                     cargo xtask vm smp --count";
 
 fn usage() -> ! {
     eprintln!("{USAGE}");

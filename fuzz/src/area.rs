@@ -46,7 +46,8 @@ fn run_on(areas: &ProgramAreas, up: RawFd, input: &[u8], planted: bool) -> u64 {
     assert!(request.requested <= request.max && request.max <= MAX_CPUS);
     if planted {
         let given_back = areas.released().len();
-        assert!(request.lowest < 2 || given_back < 3, "planted: {given_back} given back below the lowest");
+        assert!(request.lowest < 2 || given_back < 3, "planted: {given_back} given back below the \
+                                                       lowest");
     }
     let released: Vec<u32> = areas.released().iter().map(|cpu| cpu.0).collect();
     assert!(released.iter().all(|cpu| *cpu < MAX_CPUS));

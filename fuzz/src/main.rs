@@ -82,7 +82,8 @@ fn main() -> ExitCode {
         Some("messages") => ("messages", messages::run),
         Some("arena") => ("arena", area::run),
         _ => {
-            eprintln!("usage: nanos-fuzz messages|arena [SECONDS] [--planted] [--seed N] [--input HEX]");
+            eprintln!("usage: nanos-fuzz messages|arena [SECONDS] [--planted] [--seed N] [--input \
+                       HEX]");
             return ExitCode::from(2);
         }
     };
@@ -126,6 +127,7 @@ fn fuzz(name: &str, target: Target, planted: bool, time: Duration, seed: u64) ->
         }
         runs += 1;
     }
-    println!("{name}: {runs} runs, {} kinds of behaviour, no panic in {:?}", seen.len(), begin.elapsed());
+    println!("{name}: {runs} runs, {} kinds of behaviour, no panic in \
+              {:?}", seen.len(), begin.elapsed());
     ExitCode::SUCCESS
 }

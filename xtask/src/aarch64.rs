@@ -100,7 +100,8 @@ fn standard_library() -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "Rust's standard library for {TARGET} is missing; install it with: rustup target add {TARGET}"
+        "Rust's standard library for {TARGET} is missing; install it with: rustup target add \
+         {TARGET}"
     ))
 }
 
@@ -116,7 +117,8 @@ fn cross_tools() -> Result<(), String> {
     let packages = PACKAGES.join(" ");
     if find_program("apt-get").is_none() || !is_root() {
         return Err(format!(
-            "{LINKER}, {EMULATOR} or the C library below {SYSTEM} is missing; install them with: sudo apt-get install -y {packages}"
+            "{LINKER}, {EMULATOR} or the C library below {SYSTEM} is missing; install them with: \
+             sudo apt-get install -y {packages}"
         ));
     }
     install(&PACKAGES).map_err(|error| format!("{packages} cannot be installed: {error:#}"))?;
@@ -124,7 +126,8 @@ fn cross_tools() -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "{packages} are installed, and {LINKER}, {EMULATOR} or the C library below {SYSTEM} is missing still"
+            "{packages} are installed, and {LINKER}, {EMULATOR} or the C library below {SYSTEM} is \
+             missing still"
         ))
     }
 }

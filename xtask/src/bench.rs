@@ -122,7 +122,8 @@ fn head(load_before: &str) -> anyhow::Result<String> {
     let model = model.as_deref().unwrap_or("unknown processors");
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     Ok(format!(
-        "# Closing table\n\n`cargo xtask bench` on {processors} x {model}, Linux {}, {}. Load before: {load_before}; after: {}.\n",
+        "# Closing table\n\n`cargo xtask bench` on {processors} x {model}, Linux {}, {}. Load \
+         before: {load_before}; after: {}.\n",
         said_by(&mut Command::new("uname"), &["-r"])?,
         said_by(&mut Command::new("rustc"), &["--version"])?,
         load(),
@@ -173,9 +174,12 @@ mod tests {
 
     #[test]
     fn missed_bars_are_listed_with_case_and_row() {
-        let tables = "## fork_join\n\n### barrier\n\n| engine | row | rtt | n | rtt ns | time | spread | /rtt | /ours | bar |\n\
-                      | nanothreads | bound | far | 3 | 340.0 | 600.0 ns | 590.0 ns - 612.0 ns | 1.76 | 1.00 | 1.6 rtt: MISSED |\n\
-                      | nanothreads | unbound | near | 3 | 64.0 | 90.0 ns | 88.0 ns - 91.0 ns | 1.41 | 1.00 | 1.6 rtt: met |\n";
+        let tables = "## fork_join\n\n### barrier\n\n| engine | row | rtt | n | rtt ns | time | \
+                      spread | /rtt | /ours | bar |\n\
+                      | nanothreads | bound | far | 3 | 340.0 | 600.0 ns | 590.0 ns - 612.0 ns | \
+                      1.76 | 1.00 | 1.6 rtt: MISSED |\n\
+                      | nanothreads | unbound | near | 3 | 64.0 | 90.0 ns | 88.0 ns - 91.0 ns | \
+                      1.41 | 1.00 | 1.6 rtt: met |\n";
         assert_eq!(
             missed(tables).lines().last(),
             Some("- barrier: nanothreads, bound, far: 600.0 ns, 1.76 round trips; bar 1.6 rtt")

@@ -38,8 +38,10 @@ use tree::Tree;
 const SMALL: u64 = 4;
 
 const CEILINGS: &str = "xtask/src/graph/ceilings.toml";
-const CEILINGS_HEAD: &str = "# The largest circle of files that use each other, for each crate where it has more than four.\n\
-    # After it became smaller: `cargo xtask graph --update`. It may not grow.\n";
+const CEILINGS_HEAD: &str = "# The largest circle of files that use each other, for each crate \
+                             where it has more than four.\n\
+                             # After it became smaller: `cargo xtask graph --update`. It may not \
+                             grow.\n";
 const TABLE: &str = "circles";
 
 /// What to show, and whether to write the ceilings.

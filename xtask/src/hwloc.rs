@@ -26,7 +26,8 @@ fn find_or_install() -> Result<(), String> {
     }
     if find_program("pkg-config").is_none() || find_program("apt-get").is_none() || !is_root() {
         return Err(format!(
-            "hwloc's headers are missing; install them with: sudo apt-get install -y pkg-config {PACKAGE}"
+            "hwloc's headers are missing; install them with: sudo apt-get install -y pkg-config \
+             {PACKAGE}"
         ));
     }
     install(&[PACKAGE]).map_err(|error| format!("{PACKAGE} cannot be installed: {error:#}"))?;

@@ -267,7 +267,8 @@ mod tests {
 
     #[test]
     fn crates_are_counted_once_and_too_many_are_named() {
-        let tree = "a v1.0.0 (/here)\nb v2.0.0\nc v0.1.0 (proc-macro)\n[build-dependencies]\nb v2.0.0 (*)\n";
+        let tree = "a v1.0.0 (/here)\nb v2.0.0\nc v0.1.0 (proc-macro)\n[build-dependencies]\nb \
+                    v2.0.0 (*)\n";
         assert_eq!(few_enough(tree, 3).unwrap(), 3);
         let error = few_enough(tree, 2).unwrap_err().to_string();
         assert!(error.contains("3 crates") && error.contains("a, b, c"), "{error}");

@@ -40,7 +40,8 @@ const NOT_RUN: [(&str, Option<&str>, Option<Sanitizer>, &str); 5] = [
         "first_thread",
         Some("instructions"),
         None,
-        "it reads the instructions of a program that is not instrumented, and knows its allocator only",
+        "it reads the instructions of a program that is not instrumented, and knows its allocator \
+         only",
     ),
     (
         "tasks",

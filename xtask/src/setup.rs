@@ -165,12 +165,14 @@ impl Compiler {
         }
         if find_program("apt-get").is_none() {
             bail!(
-                "gcc with OpenMP is needed ({fault:#}): install gcc and the C library's headers with your package manager"
+                "gcc with OpenMP is needed ({fault:#}): install gcc and the C library's headers \
+                 with your package manager"
             );
         }
         if !is_root() {
             bail!(
-                "gcc with OpenMP is needed ({fault:#}). Run this once, then the task again:\n  {INSTALL}"
+                "gcc with OpenMP is needed ({fault:#}). Run this once, then the task again:\n  \
+                 {INSTALL}"
             );
         }
         println!("gcc is missing ({fault:#}): installing its package");
@@ -249,7 +251,8 @@ impl Compiler {
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
-        let source = b"#include <omp.h>\n#include <stdio.h>\nint main(void) { return printf(\"%d\", omp_get_max_threads()) < 0; }\n";
+        let source = b"#include <omp.h>\n#include <stdio.h>\nint main(void) \
+                       { return printf(\"%d\", omp_get_max_threads()) < 0; }\n";
         let written = child.stdin.take().context("no pipe to the compiler")?.write_all(source);
         let output = child.wait_with_output().context("cannot wait for the compiler")?;
         if !output.status.success() {

@@ -153,7 +153,8 @@ mod tests {
         assert_eq!(skips.totals(), (1, 2));
         assert_eq!(
             skips.list(),
-            "flip: skipped (busy): others used 0.5 processors [b.rs:2]\ntests: skipped: needs root [a.rs:1] (2 times)\n"
+            "flip: skipped (busy): others used 0.5 processors [b.rs:2]\ntests: skipped: needs root \
+             [a.rs:1] (2 times)\n"
         );
     }
 

@@ -52,20 +52,33 @@ impl Stage<'_> {
 /// One kind of check.
 struct Lane {
     name: &'static str,
-    /// Seconds below which a lane of `--slow` is not begun, most of them for its build; `None`: a
-    /// usual lane.
-    slow: Option<u64>,
+    kind: Kind,
     /// It counts tests, of which those that were skipped count as passed.
     tests: bool,
     run: fn(&Stage) -> anyhow::Result<Count>,
 }
 
+/// When a lane runs that is not named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Always.
+    Usual,
+    /// With `--slow`, and not within its minutes.
+    Long,
+    /// With `--slow`, where this many seconds are left, most of them for its build.
+    Slow(u64),
+}
+
 const fn usual(name: &'static str, run: fn(&Stage) -> anyhow::Result<Count>) -> Lane {
-    Lane { name, slow: None, tests: false, run }
+    Lane { name, kind: Kind::Usual, tests: false, run }
+}
+
+const fn long(name: &'static str, run: fn(&Stage) -> anyhow::Result<Count>) -> Lane {
+    Lane { name, kind: Kind::Long, tests: false, run }
 }
 
 const fn slow(name: &'static str, seconds: u64, run: fn(&Stage) -> anyhow::Result<Count>) -> Lane {
-    Lane { name, slow: Some(seconds), tests: false, run }
+    Lane { name, kind: Kind::Slow(seconds), tests: false, run }
 }
 
 impl Lane {
@@ -130,7 +143,7 @@ const LANES: &[Lane] = &[
         Some(_) => flip::run(stage.workspace, &flip::Options::SHORT).map(Count::passed),
         None => Ok(Count::default()),
     }),
-    slow("shipped", 90, |stage| match stage.compiler("shipped") {
+    long("shipped", |stage| match stage.compiler("shipped") {
         Some(_) => shipped(stage.workspace),
         None => Ok(Count::default()),
     })
@@ -168,8 +181,8 @@ pub(crate) struct Options {
     /// machine.
     #[arg(long)]
     slow: bool,
-    /// With --slow: of the slower lanes, those and programs of them that have not begun this many
-    /// minutes after the first one are skipped.
+    /// With --slow: of the sanitizers and the virtual machine's lanes, those and programs of them
+    /// that have not begun this many minutes after the first one are skipped.
     #[arg(long, value_name = "MINUTES", default_value_t = 20.0, value_parser = minutes)]
     minutes: f64,
     /// Whatever was skipped is a failure.
@@ -194,20 +207,20 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let mut fault = None;
     let named = |lane: &Lane| options.lanes.iter().any(|name| name == lane.name);
     let asked = |lane: &&Lane| {
-        named(lane) || options.lanes.is_empty() && (options.slow || lane.slow.is_none())
+        named(lane) || options.lanes.is_empty() && (options.slow || lane.kind == Kind::Usual)
     };
     for lane in LANES.iter().filter(asked) {
         let (name, start) = (lane.name, Instant::now());
         println!("\n=== {name}");
-        if options.slow && lane.slow.is_some() {
-            // The usual lanes before take what they take.
+        if options.slow && matches!(lane.kind, Kind::Slow(_)) {
+            // The lanes before take what they take.
             stage.deadline.get_or_insert(start + time);
         }
         let left = stage
             .deadline
             .map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(start));
-        let outcome = match lane.slow {
-            Some(seconds) if left < Duration::from_secs(seconds) => {
+        let outcome = match lane.kind {
+            Kind::Slow(seconds) if left < Duration::from_secs(seconds) => {
                 let left = left.as_secs();
                 skips::note(format_args!(
                     "{name}: {left} s are left of {} min: too few for it",
@@ -244,7 +257,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         (Some(fault), _) => Err(fault),
         (None, (busy, lacking)) if options.strict && busy + lacking > 0 => {
             bail!(
-                "--strict: {lacking} skipped for what this machine lacks, {busy} for others that had the processors"
+                "--strict: {lacking} skipped for what this machine lacks, {busy} for others that \
+                 had the processors"
             )
         }
         (None, _) => Ok(()),

@@ -49,9 +49,10 @@ const STRING_RULE: &str = "string";
 const ROOT: &str = ".";
 
 const COUNTS: &str = "xtask/src/words/counts.toml";
-const COUNTS_HEAD: &str = "# Words and long lines that are still there, for each rule and crate or folder.\n\
-    # After a number fell: `cargo xtask words --update`. It may not grow.\n\
-    # `cargo xtask words --list [PATH]` names the places.\n";
+const COUNTS_HEAD: &str = "# Words and long lines that are still there, for each rule and crate or \
+                           folder.\n\
+                           # After a number fell: `cargo xtask words --update`. It may not grow.\n\
+                           # `cargo xtask words --list [PATH]` names the places.\n";
 
 /// What to do with the counts.
 #[derive(clap::Args)]
@@ -107,10 +108,16 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
         let (key, rule, found, allowed) =
             (&change.key, &change.table, change.found, change.allowed);
         messages.push(if change.grew() {
-            format!("{key}, rule `{rule}`: {found} places, and at most {allowed} are allowed: `cargo xtask words --list {key}`")
+            format!(
+                "{key}, rule `{rule}`: {found} places, and at most {allowed} are allowed: `cargo \
+                 xtask words --list {key}`"
+            )
         } else {
             let less = allowed - found;
-            format!("{key}, rule `{rule}`: {found} places now, lower it by {less}: `cargo xtask words --update`")
+            format!(
+                "{key}, rule `{rule}`: {found} places now, lower it by {less}: `cargo xtask words \
+                 --update`"
+            )
         });
     }
     if !messages.is_empty() {
@@ -335,20 +342,23 @@ mod tests {
 
     #[test]
     fn refused_words_are_found_in_comments() {
-        let text = "//! Who waits.\n/// It is amid that,\nfn f() {} // and whom it\n// leaves behind (whoever).";
+        let text = "//! Who waits.\n/// It is amid that,\nfn f() {} // and whom it\n// leaves \
+                    behind (whoever).";
         assert_eq!(rust(text), ["1:5 who", "2:11 amid", "3:18 who", "4:11 behind", "4:19 who"]);
     }
 
     #[test]
     fn code_and_identifiers_are_free() {
-        let text = "fn who(amid: &str) { who(\"`behind`\"); } // `who`, forked_amid, whole, ascertain_who2\n\
-            /// ```\n/// let who = behind;\n/// ```\nfn behind() {}";
+        let text = "fn who(amid: &str) { who(\"`behind`\"); } // `who`, forked_amid, whole, \
+                    ascertain_who2\n\
+                    /// ```\n/// let who = behind;\n/// ```\nfn behind() {}";
         assert_eq!(rust(text), [""; 0]);
     }
 
     #[test]
     fn refused_words_are_found_in_names_of_tests_and_in_strings() {
-        let text = "#[test]\nfn nobody_is_behind_it() { f(\"a\\nWho b\") }\nfn nobody() { \"everybody's\"; }";
+        let text = "#[test]\nfn nobody_is_behind_it() { f(\"a\\nWho b\") }\nfn nobody() \
+                    { \"everybody's\"; }";
         assert_eq!(rust(text), ["2:4 name", "2:14 name", "2:34 string", "3:16 string"]);
     }
 

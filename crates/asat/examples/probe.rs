@@ -212,8 +212,8 @@ impl Sums {
             let verdict = |is_met: bool| if is_met { "met" } else { "MISSED" };
             let _infallible = writeln!(
                 text,
-                "{evidence}: detection {} of {} ({:.1} %, at least {DETECTION} %: {}); false alarms \
-                 {} of {} ({:.1} %, at most {FALSE_ALARMS} %: {})",
+                "{evidence}: detection {} of {} ({:.1} %, at least {DETECTION} %: {}); false \
+                 alarms {} of {} ({:.1} %, at most {FALSE_ALARMS} %: {})",
                 found.0,
                 found.1,
                 rate(found),

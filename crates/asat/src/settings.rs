@@ -264,7 +264,8 @@ impl Reader<'_> {
         let value = parse(&text.trim().to_ascii_lowercase());
         if value.is_none() {
             self.complaints.push(format!(
-                "Invalid value for environment variable {name}: \"{}\" (must be {wanted}); it is ignored",
+                "Invalid value for environment variable {name}: \"{}\" (must be {wanted}); it is \
+                 ignored",
                 text.escape_default()
             ));
         }

@@ -41,9 +41,10 @@ impl fmt::Display for Statistics {
         let Self { dips, bad_dips, tests, tested, longest, .. } = self;
         write!(
             f,
-            "threads {threads} of {most}; evaluations {evaluations} ({bad} bad, {doubtful} \
-             of these doubtful; {blind} without evidence beside them); dropped {dropped}, added {added}, dips {dips} ({bad_dips} \
-             bad); tests {tests} ({tested:.3?}, longest passage {longest:.3?})"
+            "threads {threads} of {most}; evaluations {evaluations} ({bad} bad, {doubtful} of \
+             these doubtful; {blind} without evidence beside them); dropped {dropped}, added \
+             {added}, dips {dips} ({bad_dips} bad); tests {tests} ({tested:.3?}, longest passage \
+             {longest:.3?})"
         )
     }
 }
@@ -57,8 +58,8 @@ mod tests {
         let some = Statistics { threads: 2, most: 4, bad: 3, evaluations: 9, ..Default::default() };
         assert_eq!(
             some.to_string(),
-            "threads 2 of 4; evaluations 9 (3 bad, 0 of these doubtful; 0 without evidence beside them); dropped 0, \
-             added 0, dips 0 (0 bad); tests 0 (0.000ns, longest passage 0.000ns)"
+            "threads 2 of 4; evaluations 9 (3 bad, 0 of these doubtful; 0 without evidence beside \
+             them); dropped 0, added 0, dips 0 (0 bad); tests 0 (0.000ns, longest passage 0.000ns)"
         );
     }
 }

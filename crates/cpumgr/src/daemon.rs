@@ -308,7 +308,8 @@ fn serve_after(
     let copy = listener.fd.try_clone();
     let copy = copy.map_err(|error| SysError::new("fcntl", error.raw_os_error().unwrap_or(0)))?;
     if let Err(error) = reactor.add_files(instance.directory()) {
-        tracing::warn!(%error, "the system does not say when the socket file is removed: remove it only after this manager's end");
+        tracing::warn!(%error, "the system does not say when the socket file is removed: remove it \
+                                only after this manager's end");
     }
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let left_to = inherited.as_ref();
@@ -371,9 +372,9 @@ fn serve_after(
     server.keep_settings();
     if shares_its_session() {
         tracing::info!(
-            "programs of this session have one share of the machine with the manager (sched_autogroup): \
-             hundreds that start at once leave it no time; --background, setsid or a service give it a \
-             share of its own"
+            "programs of this session have one share of the machine with the manager \
+             (sched_autogroup): hundreds that start at once leave it no time; --background, setsid \
+             or a service give it a share of its own"
         );
     }
     ready();

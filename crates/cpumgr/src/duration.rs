@@ -9,7 +9,8 @@ use policies::Value;
 pub enum DurationError {
     /// Not a number and a unit.
     #[error(
-        "{text:?} is no duration; write a whole number and a unit: 100ms, 2s, 5min (units: h, min, s, ms, us, ns)"
+        "{text:?} is no duration; write a whole number and a unit: 100ms, 2s, 5min (units: h, min, \
+         s, ms, us, ns)"
     )]
     Form {
         /// What was written.

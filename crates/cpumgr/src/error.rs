@@ -46,8 +46,8 @@ pub enum Error {
     },
     /// There is none, and other users have all places at which one could be started.
     #[error(
-        "no manager runs for this user, and none can be started at the usual places: {what}; have that removed, or name a place of \
-         your own with --socket or NANOS_CPUMGR"
+        "no manager runs for this user, and none can be started at the usual places: {what}; have \
+         that removed, or name a place of your own with --socket or NANOS_CPUMGR"
     )]
     NoPlace {
         /// What is in the way.
@@ -150,14 +150,15 @@ fn advice(error: &ConnectError) -> &'static str {
             "; `cpumgr run PROGRAM` starts a manager, `cpumgr daemon` too"
         }
         ConnectError::Unreachable { source, .. } if source.is(Errno::EACCES as i32) => {
-            "; it, or a directory on its way, is another user's or closed to you: choose your own with --socket or \
-             NANOS_CPUMGR"
+            "; it, or a directory on its way, is another user's or closed to you: choose your own \
+             with --socket or NANOS_CPUMGR"
         }
         ConnectError::Unreachable { .. } => "; choose another one with --socket or NANOS_CPUMGR",
         ConnectError::Message { .. }
         | ConnectError::Protocol { .. }
         | ConnectError::Area { .. } => {
-            "; is it the socket of a cpumgr of this version? Choose another one with --socket or NANOS_CPUMGR"
+            "; is it the socket of a cpumgr of this version? Choose another one with --socket or \
+             NANOS_CPUMGR"
         }
         ConnectError::TooLong { .. } => "; say it in fewer words",
         ConnectError::Silent { .. } => {

@@ -84,7 +84,8 @@ impl Fences {
             Version::One
         } else {
             return Err(Error::Usage(format!(
-                "--fence {}: it is no control group that could have a cpuset; name a directory below /sys/fs/cgroup",
+                "--fence {}: it is no control group that could have a cpuset; name a directory \
+                 below /sys/fs/cgroup",
                 directory.display()
             )));
         };
@@ -100,7 +101,8 @@ impl Fences {
                 for name in [CPUS, NODES] {
                     if read(&directory.join(name))?.is_empty() {
                         return Err(Error::Usage(format!(
-                            "--fence {}: its {name} is empty; write the processors and nodes that it may use",
+                            "--fence {}: its {name} is empty; write the processors and nodes that \
+                             it may use",
                             directory.display()
                         )));
                     }
@@ -124,8 +126,8 @@ impl Fences {
             .any(|name| name == "cpuset")
         {
             return Err(Error::Usage(format!(
-                "--fence {}: it has no cpuset; with systemd: Delegate=cpuset, otherwise write +cpuset to the \
-                 cgroup.subtree_control of the groups above it",
+                "--fence {}: it has no cpuset; with systemd: Delegate=cpuset, otherwise write \
+                 +cpuset to the cgroup.subtree_control of the groups above it",
                 self.directory.display()
             )));
         }
@@ -153,7 +155,8 @@ impl Fences {
         for group in left.map(|it| it.path()).filter(|group| fs::remove_dir(group).is_err()) {
             match read(&path.join(all)).and_then(|all| write(&group.join(CPUS), &all)) {
                 Ok(()) => {
-                    tracing::warn!(group = %group.display(), "another manager's fence is open now; processes are in it")
+                    tracing::warn!(group = %group.display(), "another manager's fence is open now; \
+                                                              processes are in it")
                 }
                 // No reason not to serve the others.
                 Err(error) => tracing::warn!(%error, "another manager's fence cannot be opened"),
@@ -252,7 +255,8 @@ impl Fence {
             }
         }
         if let Err(error) = fs::remove_dir(&group) {
-            tracing::warn!(group = %group.display(), %error, "an open fence stays until the next manager removes it");
+            tracing::warn!(group = %group.display(), %error, "an open fence stays until the next \
+                                                              manager removes it");
         }
     }
 }

@@ -143,11 +143,13 @@ mod tests {
     #[test]
     fn openmp_libraries_are_found_among_the_maps_by_name() {
         let maps = b"7f00-7f01 r-xp 00000000 08:01 1 /opt/nanos/libgomp.so.1\n\
-            7f01-7f02 r--p 00000000 08:01 1 /opt/nanos/libgomp.so.1\n\
-            7f02-7f03 r-xp 00000000 08:01 2 /site packages/sklearn.libs/libgomp-a34b.so.1.0.0\n\
-            7f03-7f04 r-xp 00000000 08:01 3 /lib/libc.so.6\n7f04-7f05 rw-p 00000000 00:00 0 [heap]\n\
-            7f05-7f06 r-xp 00000000 08:01 4 /libgomp/other.so\n\
-            7f06-7f07 r-xp 00000000 08:01 5 /\xff/libomp.so\nlibgomp\n/libgomp\n";
+                     7f01-7f02 r--p 00000000 08:01 1 /opt/nanos/libgomp.so.1\n\
+                     7f02-7f03 r-xp 00000000 08:01 2 /site \
+                     packages/sklearn.libs/libgomp-a34b.so.1.0.0\n\
+                     7f03-7f04 r-xp 00000000 08:01 3 /lib/libc.so.6\n7f04-7f05 rw-p 00000000 00:00 \
+                     0 [heap]\n\
+                     7f05-7f06 r-xp 00000000 08:01 4 /libgomp/other.so\n\
+                     7f06-7f07 r-xp 00000000 08:01 5 /\xff/libomp.so\nlibgomp\n/libgomp\n";
         let soon = Instant::now() + Duration::from_secs(600);
         let found = among(&maps[..], soon);
         let found: Vec<_> =
@@ -166,7 +168,8 @@ mod tests {
     fn no_program_answers_for_what_is_opened() {
         let mounts = Mounts::among(
             &b"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
-            23 22 0:50 / /home/x/\xffmnt rw,nosuid - fuse.sshfs host:/ rw\n24 22 0:51 / /m rw - fuseblk /dev/sdb rw\nnonsense\n"[..],
+               23 22 0:50 / /home/x/\xffmnt rw,nosuid - fuse.sshfs host:/ rw\n24 22 0:51 / /m rw - \
+               fuseblk /dev/sdb rw\nnonsense\n"[..],
         );
         assert!(mounts.are_the_kernels((8, 1)));
         for device in [(0, 50), (0, 51), (0, 52)] {

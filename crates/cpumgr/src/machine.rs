@@ -25,7 +25,8 @@ pub enum MachineError {
     Topology(#[from] TopologyError),
     /// `--cpus` names processors that this process may not use.
     #[error(
-        "--cpus {asked}: processors {missing} are offline or not allowed here; this process may use {allowed}"
+        "--cpus {asked}: processors {missing} are offline or not allowed here; this process may \
+         use {allowed}"
     )]
     NotAllowed {
         /// What was asked.
@@ -40,7 +41,8 @@ pub enum MachineError {
     Empty,
     /// Beyond what the arena can name.
     #[error(
-        "processor {0} cannot be managed: the shared areas name processors below {MAX_CPUS}; leave it out with --cpus"
+        "processor {0} cannot be managed: the shared areas name processors below {MAX_CPUS}; leave \
+         it out with --cpus"
     )]
     TooLarge(u32),
 }

@@ -92,14 +92,16 @@ pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> Vec<Attached> {
         Ok(Some(text)) => serde_json::from_slice::<Vec<Attached>>(&text),
         Ok(None) => return Vec::new(),
         Err(error) => {
-            tracing::warn!(%error, path = %path.display(), "the masks of attached processes cannot be read");
+            tracing::warn!(%error, path = %path.display(), "the masks of attached processes cannot \
+                                                            be read");
             return Vec::new();
         }
     };
     let mut all = match all {
         Ok(all) => all,
         Err(error) => {
-            tracing::warn!(%error, path = %path.display(), "that is no file of a manager, and is left alone");
+            tracing::warn!(%error, path = %path.display(), "that is no file of a manager, and is \
+                                                            left alone");
             return Vec::new();
         }
     };
@@ -120,7 +122,8 @@ pub(crate) fn let_go(socket: &Path, kernel: &dyn Kernel) {
 
 fn forget(path: &Path) {
     if let Err(error) = keeper::remove(path) {
-        tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written down");
+        tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written \
+                                                        down");
     }
 }
 

@@ -168,7 +168,8 @@ pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Settings>> {
 pub(crate) fn forget(socket: &Path) {
     let path = place(socket);
     if let Err(error) = keeper::remove(&path) {
-        tracing::warn!(%error, path = %path.display(), "the next manager takes over what this one was told");
+        tracing::warn!(%error, path = %path.display(), "the next manager takes over what this one \
+                                                        was told");
     }
 }
 
@@ -178,7 +179,8 @@ pub(crate) fn left_at(socket: &Path) -> Option<Settings> {
     let read = keeper::read(&path, MAX_FILE)
         .and_then(|text| text.map(|text| Settings::parse(&text)).transpose());
     read.unwrap_or_else(|error| {
-        tracing::warn!(%error, path = %path.display(), "what a killed manager was told cannot be read, and is left out");
+        tracing::warn!(%error, path = %path.display(), "what a killed manager was told cannot be \
+                                                        read, and is left out");
         None
     })
 }

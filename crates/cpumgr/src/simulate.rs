@@ -22,8 +22,10 @@ use crate::error::Error;
 use crate::limits;
 
 const ABOUT: &str = "\
-A workload file is TOML: [machine], [manager], [native], [parameters.POLICY], [programs.NAME], [[jobs]], [[switches]].
-The folder `workloads` of the sources has one for each experiment of the papers; docs/simulator.md explains them.
+A workload file is TOML: [machine], [manager], [native], [parameters.POLICY], [programs.NAME], \
+[[jobs]], [[switches]].
+The folder `workloads` of the sources has one for each experiment of the papers; \
+docs/simulator.md explains them.
 Under the policy `none` the kernel shares out the processors, by the model of [native].";
 
 /// What `simulate` can be told.
@@ -172,7 +174,8 @@ fn check_outputs(args: &SimulateArgs) -> Result<(), Error> {
         for (other, there) in &files[..at] {
             if is_same_file(path, there) {
                 let path = path.display();
-                let advice = "give each a file of its own (--prv FILE.prv also writes FILE.pcf and FILE.row)";
+                let advice = "give each a file of its own (--prv FILE.prv also writes FILE.pcf and \
+                              FILE.row)";
                 return Err(Error::Usage(format!(
                     "{path}: both {other} and {what} would be in it; {advice}"
                 )));

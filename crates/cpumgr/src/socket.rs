@@ -28,8 +28,8 @@ fn is_path(choice: SocketChoice) -> Result<SocketChoice, Error> {
     match &choice {
         SocketChoice::Explicit(path) if !path.as_os_str().as_bytes().contains(&b'/') => {
             Err(Error::Usage(format!(
-                "NANOS_CPUMGR={0}: neither `off` nor the path of a socket; unset it, or write ./{0} \
-                 for one in the current directory",
+                "NANOS_CPUMGR={0}: neither `off` nor the path of a socket; unset it, or write \
+                 ./{0} for one in the current directory",
                 path.display()
             )))
         }
@@ -142,7 +142,9 @@ pub fn refuse_file(socket: &Path) -> Result<(), Error> {
         Err(_) => std::fs::symlink_metadata(socket).is_ok(),
     };
     if is_other {
-        let what = "something that is no socket stands there; choose another one with --socket or NANOS_CPUMGR".into();
+        let what = "something that is no socket stands there; choose another one with --socket or \
+                    NANOS_CPUMGR"
+            .into();
         return Err(InstanceError::Path { socket: socket.to_owned(), what }.into());
     }
     Ok(())

@@ -108,7 +108,8 @@ impl Report {
         let (quantum, grace) = (Duration::from_nanos(*quantum_ns), Duration::from_nanos(*grace_ns));
         let mut text = format!(
             "manager {manager_pid} at {}, up {}\n\
-             policy {policy}, quantum {}, grace {}, {processor_count} processor{plural}: {processors}\n",
+             policy {policy}, quantum {}, grace {}, {processor_count} processor{plural}: \
+             {processors}\n",
             self.socket,
             age(*uptime_ns),
             duration::show(quantum),
@@ -181,7 +182,8 @@ impl Report {
                 // Writing to a string cannot fail.
                 let _written = writeln!(
                     text,
-                    "{} stays on processors {within} (OMP_PLACES, taskset, a cpuset, an attached parent)",
+                    "{} stays on processors {within} (OMP_PLACES, taskset, a cpuset, an attached \
+                     parent)",
                     program.pid
                 );
             }
@@ -191,7 +193,8 @@ impl Report {
                 // Writing to a string cannot fail.
                 let _written = writeln!(
                     text,
-                    "{} is fenced in, on processors {}: it bound itself to what was taken from it ({fence})",
+                    "{} is fenced in, on processors {}: it bound itself to what was taken from it \
+                     ({fence})",
                     program.pid, program.cpus
                 );
             }
@@ -468,7 +471,8 @@ pub(crate) mod tests {
              42 asks for 2 and has 1: it takes turns, beside 1 other program\n\
              51 asks for 3 and has 1: 1 other program has a share\n\
              42 stays on processors 1,3 (OMP_PLACES, taskset, a cpuset, an attached parent)\n\
-             42 is fenced in, on processors 1: it bound itself to what was taken from it (nanos-program-7-1)\n\
+             42 is fenced in, on processors 1: it bound itself to what was taken from it \
+             (nanos-program-7-1)\n\
              42 uses /a/libgomp.so.1; mapped and not used: /w/libgomp-1.so\n\
              44 is not managed: it uses /w/libgomp-1.so; not attached: no\n\
              waiting to be started:\n     9  pid 60       waits 3s  ft\n"

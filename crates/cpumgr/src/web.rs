@@ -80,7 +80,8 @@ impl Web {
         let address = listener.local_addr().map_err(failed)?;
         let is_loopback = address.ip().is_loopback();
         if !is_loopback {
-            tracing::warn!(%address, "whatever reaches this address reads the names of all programs");
+            tracing::warn!(%address, "whatever reaches this address reads the names of all \
+                                      programs");
         }
         let shared = Arc::new(Shared {
             board: Mutex::new(Board::new(socket)),
@@ -247,10 +248,11 @@ impl Answer {
         let Self { code, words, kind, body, headless } = self;
         let allow = if *code == 405 { "Allow: GET, HEAD\r\n" } else { "" };
         let mut text = format!(
-            "HTTP/1.1 {code} {words}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}\
-             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+            "HTTP/1.1 {code} {words}\r\nContent-Type: {kind}\r\nContent-Length: \
+             {}\r\n{allow}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
              Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; style-src \
-             'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'\r\nConnection: close\r\n\r\n",
+             'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'\r\nConnection: \
+             close\r\n\r\n",
             body.len()
         );
         if !headless {

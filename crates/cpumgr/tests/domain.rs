@@ -43,7 +43,8 @@ fn a_processor_that_is_passed_is_the_receivers() {
     let mask = platform::affinity::affinity(None).unwrap();
     if mask.len() < 3 {
         platform::skip!(
-            "needs three processors, this process may use {mask}; the books alone are tested in `ledger`"
+            "needs three processors, this process may use {mask}; the books alone are tested in \
+             `ledger`"
         );
         return;
     }

@@ -261,8 +261,8 @@ fn shells_are_told_every_command_and_pages_are_written() {
         }
     }
     // bash reads it without a complaint, and completes by it.
-    let script = "source <(\"$1\" completions bash) || exit 1; COMP_WORDS=(cpumgr undr); COMP_CWORD=1; \
-                  _cpumgr cpumgr undr cpumgr; echo \"${COMPREPLY[*]}\"";
+    let script = "source <(\"$1\" completions bash) || exit 1; COMP_WORDS=(cpumgr undr); \
+                  COMP_CWORD=1; _cpumgr cpumgr undr cpumgr; echo \"${COMPREPLY[*]}\"";
     let path = cpumgr();
     let bash = Command::new("bash").args(["-c", script, "bash"]).arg(path.get_program()).output();
     match bash {

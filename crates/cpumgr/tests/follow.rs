@@ -427,7 +427,8 @@ fn whatever_a_python_program_starts_in_a_region_has_the_programs_processors() {
 #[test]
 fn a_shell_into_which_the_library_is_preloaded_starts_programs_as_ever() {
     let Some((manager, compiled)) = with_starters() else { return };
-    let script = "echo a | cat; (exit 3); echo $?; /no/such/program; echo $?; false & wait $!; echo $?; exec printf end";
+    let script = "echo a | cat; (exit 3); echo $?; /no/such/program; echo $?; false & wait $!; \
+                  echo $?; exec printf end";
     let said = |command: &mut Command| {
         let output = command.args(["sh", "-c", script]).output().unwrap();
         (output.status.code(), output.stdout, output.stderr)

@@ -96,7 +96,8 @@ fn a_gang_that_is_out_uses_no_processor_time() {
         others += watched.1;
     }
     println!(
-        "measured: {members} members of a gang ran {out} ns while it was out, and the others' {others} ns"
+        "measured: {members} members of a gang ran {out} ns while it was out, and the others' \
+         {others} ns"
     );
     assert!(
         out * 100 <= others,

@@ -151,7 +151,8 @@ fn killed_jobs_and_killed_makes_lose_no_token() {
     // A make that is killed with a token in its hand.
     let rules = "first:\n\t-@$(MAKE) -f sub.mk both";
     let work = Work::new(120, rules);
-    let sub = "both: a b\na:\n\t@sleep 0.2; kill -9 $$PPID; sleep 0.1\nb:\n\t@sleep 0.4\n.PHONY: a b both\n";
+    let sub = "both: a b\na:\n\t@sleep 0.2; kill -9 $$PPID; sleep 0.1\nb:\n\t@sleep 0.4\n.PHONY: a \
+               b both\n";
     fs::write(work.dir.path().join("sub.mk"), sub).unwrap();
     let (code, errors) = finish(work.start(&manager, &["--jobs", "2"], &["make"]));
     assert!(errors.contains("Killed"), "{errors}");

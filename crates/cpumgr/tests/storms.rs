@@ -63,7 +63,8 @@ fn connections_one_after_the_other_leave_nothing_and_programs_keep_what_they_hav
     assert!(seen.alive && seen.epoch == epoch, "{seen:?}");
     let ns = cpumgr::metrics::ask(&manager.socket()).unwrap().processor_ns;
     println!(
-        "measured: {count} connections in {took:?}; the manager used {} ms, and has {} KiB after {}",
+        "measured: {count} connections in {took:?}; the manager used {} ms, and has {} KiB after \
+         {}",
         ns / 1_000_000,
         memory(&manager),
         memory_before

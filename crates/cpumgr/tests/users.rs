@@ -143,7 +143,8 @@ fn programs_of_two_users_managers_part() {
 fn a_users_manager_gives_way_to_that_of_the_whole_machine() {
     if std::env::var_os("CPUMGR_TEST_MANAGER").is_none() {
         return platform::skip!(
-            "a manager of the whole machine would be found by every program here; in a guest it is not"
+            "a manager of the whole machine would be found by every program here; in a guest it is \
+             not"
         );
     }
     let Some(copies) = Copies::new() else { return };

@@ -35,7 +35,8 @@ fn iterators_create_no_thread_beside_the_engines() {
         assert_eq!(threads(), before + 2, "orx-parallel started threads of its own");
     } else {
         skip(
-            "another crate of this build switches orx-parallel's own pool on, which starts threads unasked",
+            "another crate of this build switches orx-parallel's own pool on, which starts threads \
+             unasked",
         );
     }
 }

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no index, so the engine cannot cut it into pieces",
     label = "not an indexed parallel iterator",
-    note = "call `.on_engine()` before what loses the index (`filter`, `flat_map`, ..): `.on_engine().filter_map(..)`",
+    note = "call `.on_engine()` before what loses the index (`filter`, `flat_map`, ..): \
+            `.on_engine().filter_map(..)`",
     note = "forgotten, `.on_engine()` leaves the work to rayon's own threads, beside the engine's"
 )]
 pub trait OnEngine: IndexedParallelIterator + Sized {

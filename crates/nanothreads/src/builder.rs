@@ -84,7 +84,8 @@ impl fmt::Display for BuildError {
             }
             Self::Nice { asked } => write!(
                 f,
-                "a nice value of {asked} for workers: values go from -20, the most favourable, to 19"
+                "a nice value of {asked} for workers: values go from -20, the most favourable, to \
+                 19"
             ),
             Self::Name => {
                 f.write_str("a thread name with a zero byte: the system's names end there")

@@ -68,14 +68,15 @@ enum Outcome<T> {
 }
 
 /// Panics where the result of a cancelled task is asked for.
-const CANCELLED: &str = "the result of a detached task that was cancelled before it began: ask by `unless_cancelled` \
-                         where that can be";
+const CANCELLED: &str = "the result of a detached task that was cancelled before it began: ask by \
+                         `unless_cancelled` where that can be";
 
 impl<T> Task<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         assert!(
             !self.born.is_parents(),
-            "this process was forked when a detached task was there already: it is the parent's, which has its result"
+            "this process was forked when a detached task was there already: it is the parent's, \
+             which has its result"
         );
         // Nothing of the program's runs under the lock (T4).
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -154,8 +154,9 @@ fn wait_for<B: FnOnce() -> RB, RB>(seat: Seat, second: &Half<B, RB>) -> Option<t
     guard.leave();
     assert!(
         is_done,
-        "join: the second half was running on another thread when this process was forked, and exists in the parent only; \
-         let a forked child end, or exec, before it leaves the join that it was forked in"
+        "join: the second half was running on another thread when this process was forked, and \
+         exists in the parent only; let a forked child end, or exec, before it leaves the join \
+         that it was forked in"
     );
     // SAFETY: - done.
     Some(unsafe { second.result() })

@@ -332,8 +332,8 @@ impl Meeting {
         }
         let (size, came_to) = (self.barrier.size(), missing.came_to);
         panic!(
-            "member {own} of a team of {size} waits at {event}, at {place}, for {missing}, which has ended its body after \
-             {came_to} of them: each member has to come to each one"
+            "member {own} of a team of {size} waits at {event}, at {place}, for {missing}, which \
+             has ended its body after {came_to} of them: each member has to come to each one"
         );
     }
 

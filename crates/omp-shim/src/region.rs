@@ -270,7 +270,8 @@ fn say_refused(size: u32, got: u32) {
         return;
     }
     let reason = if got as usize == settings().host.largest_team() {
-        "that is the most that a team may have (look at num_threads, omp_set_num_threads, OMP_NUM_THREADS)"
+        "that is the most that a team may have (look at num_threads, omp_set_num_threads, \
+         OMP_NUM_THREADS)"
     } else {
         "the system refused more (look at `ulimit -u`, the pids limit of the cgroup, OMP_STACKSIZE)"
     };

@@ -333,7 +333,8 @@ impl fmt::Display for CpuListError {
         let Self { text, item, reason } = self;
         write!(
             f,
-            "processor list {text:?}: {item:?} {reason} (expected numbers and ranges below {}, as in \"0-3,8\")",
+            "processor list {text:?}: {item:?} {reason} (expected numbers and ranges below {}, as \
+             in \"0-3,8\")",
             CpuSet::LIMIT
         )
     }

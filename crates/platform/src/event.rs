@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn the_number_is_a_line_of_fdinfo() {
-        let info = "pos:\t0\nflags:\t02004002\neventfd-count:                3\neventfd-id: 17\neventfd-semaphore: 0\n";
+        let info = "pos:\t0\nflags:\t02004002\neventfd-count:                3\neventfd-id: \
+                    17\neventfd-semaphore: 0\n";
         assert_eq!(parse_event_id(info), Some(17));
         assert_eq!(parse_event_id("pos:\t0\neventfd-count: 3\n"), None);
         assert_eq!(parse_event_id("eventfd-id: x\n"), None);

@@ -7,8 +7,8 @@
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
-    "the NANOS crates need Linux 6.1 or later: processors are shared by its futexes, affinity masks and memory files; \
-     there is no port to this system"
+    "the NANOS crates need Linux 6.1 or later: processors are shared by its futexes, affinity \
+     masks and memory files; there is no port to this system"
 );
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the NANOS crates need addresses of 64 bits (x86-64, aarch64)");

@@ -141,7 +141,8 @@ mod kernel {
             // that already trust us cannot be told, so sleeping would risk a lost wake: say so and
             // stop.
             crate::message::say(format_args!(
-                "nanos: the kernel withdrew membarrier (seccomp filter installed after start?); cannot sleep safely"
+                "nanos: the kernel withdrew membarrier (seccomp filter installed after start?); \
+                 cannot sleep safely"
             ));
             std::process::abort();
         }

@@ -505,7 +505,8 @@ mod tests {
 
     #[test]
     fn names_of_threads_do_not_confuse() {
-        let rest = "R 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 7 0";
+        let rest = "R 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 \
+                    29 30 31 32 33 34 35 7 0";
         assert_eq!(parse_ready(&format!("12 (a) S) b) {rest}")), Some(CpuId(7)));
         assert_eq!(parse_ready(&format!("12 (a) {}", rest.replacen('R', "S", 1))), None);
         let [ran, delayed] = [10, 2000].map(Duration::from_nanos);

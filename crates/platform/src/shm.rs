@@ -57,11 +57,13 @@ impl fmt::Display for ForeignMemoryError {
             }
             Self::NotSealed { missing } => write!(
                 f,
-                "shared memory from another process is not sealed against {missing}: refused, since its owner could truncate it"
+                "shared memory from another process is not sealed against {missing}: refused, \
+                 since its owner could truncate it"
             ),
             Self::WrongSize { expected, actual } => write!(
                 f,
-                "shared memory from another process has {actual} bytes instead of {expected}: refused"
+                "shared memory from another process has {actual} bytes instead of {expected}: \
+                 refused"
             ),
         }
     }

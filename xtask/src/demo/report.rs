@@ -91,8 +91,9 @@ pub(crate) fn json(record: &Record) -> anyhow::Result<String> {
 /// The table of all medians and the verdict on the aims.
 pub(crate) fn table(record: &Record) -> String {
     let mut text = format!(
-        "\n{} processors; medians; seconds; ratio = mean turnaround / ideal, ideal = max(best of one copy alone, \
-         K x T1b / P);\neach run's ratio is to T1b as measured before and after it\n\n{:<8}{:>7}{:>8}  {:<9}{:>8}{:>8}{:>9}{:>8}  {:<8}{:>5}\n",
+        "\n{} processors; medians; seconds; ratio = mean turnaround / ideal, ideal = max(best of \
+         one copy alone, K x T1b / P);\neach run's ratio is to T1b as measured before and after \
+         it\n\n{:<8}{:>7}{:>8}  {:<9}{:>8}{:>8}{:>9}{:>8}  {:<8}{:>5}\n",
         record.processors,
         "program",
         "copies",
@@ -132,8 +133,8 @@ pub(crate) fn table(record: &Record) -> String {
         let minutes = record.time_for_full_caps().as_secs_f64() / 60.0;
         let _ = writeln!(
             text,
-            "runs marked >= were killed when their share of the time was up; to let them go on to 15 x the ideal: \
-             --minutes {:.0}",
+            "runs marked >= were killed when their share of the time was up; to let them go on to \
+             15 x the ideal: --minutes {:.0}",
             minutes.ceil() + 1.0
         );
     }
@@ -170,8 +171,8 @@ fn verdict(record: &Record) -> String {
         spread = spread.max(sample.worst / sample.mean);
     }
     let mut text = format!(
-        "under the manager, 2 to {} copies: at most {slowest:.2} x the ideal (aim: {AIM_SHARED}): {}; worst / mean at \
-         most {spread:.2} (aim: {AIM_SPREAD}): {}\n",
+        "under the manager, 2 to {} copies: at most {slowest:.2} x the ideal (aim: {AIM_SHARED}): \
+         {}; worst / mean at most {spread:.2} (aim: {AIM_SPREAD}): {}\n",
         record.selection.most_copies(),
         met(slowest, AIM_SHARED),
         met(spread, AIM_SPREAD)

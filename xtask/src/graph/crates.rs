@@ -30,7 +30,8 @@ const RULES: &[Rule] = &[
     Rule {
         package: "nanothreads-engine",
         may_use: &["nanothreads-platform", "nanothreads-arena"],
-        reason: "the engine uses platform and arena; sizers and observers come in through its traits",
+        reason: "the engine uses platform and arena; sizers and observers come in through its \
+                 traits",
     },
     Rule {
         package: "nanothreads",
@@ -40,7 +41,8 @@ const RULES: &[Rule] = &[
             "nanothreads-engine",
             "nanothreads-asat",
         ],
-        reason: "the safe library stands on the engine, and may size teams by asat; its tests speak the manager's protocol",
+        reason: "the safe library stands on the engine, and may size teams by asat; its tests \
+                 speak the manager's protocol",
     },
     Rule {
         package: "nanothreads-orx",

@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn each_list_item_is_a_layer() {
-        let text = " Text.\n # Modules, from the bottom up\n 1. `a`, `b`: see `x`.\n    More of `y`.\n 2. `c`\n # End\n - `d`";
+        let text = " Text.\n # Modules, from the bottom up\n 1. `a`, `b`: see `x`.\n    More of \
+                    `y`.\n 2. `c`\n # End\n - `d`";
         let order = read(text).unwrap();
         let layers: Vec<_> =
             order.layers.iter().map(|(name, layer)| (name.as_str(), *layer)).collect();

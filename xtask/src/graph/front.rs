@@ -90,7 +90,8 @@ mod tests {
         let tree = tree(&[
             (
                 "lib.rs",
-                "mod a; pub mod b; pub use a::{A, f as g}; use a::f; pub(crate) fn h() {} pub use a::a;\n\
+                "mod a; pub mod b; pub use a::{A, f as g}; use a::f; pub(crate) fn h() {} pub use \
+                 a::a;\n\
                  #[cfg(test)] pub fn t() {} #[cfg(feature = \"x\")] pub const C: u8 = 0;\n\
                  pub use other::Thing; pub struct S; impl S { pub fn m() {} }",
             ),

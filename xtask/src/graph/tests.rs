@@ -142,7 +142,8 @@ fn an_inline_module_belongs_to_its_file() {
         ("lib.rs", "mod a; mod b;"),
         (
             "a.rs",
-            "pub struct A;\npub mod inner {\n use super::A;\n use super::super::b::B;\n pub struct In; pub mod deep; }",
+            "pub struct A;\npub mod inner \
+             {\n use super::A;\n use super::super::b::B;\n pub struct In; pub mod deep; }",
         ),
         ("a/inner/deep.rs", "use super::super::A;"),
         ("b.rs", "pub struct B; use crate::a::inner::In;"),
@@ -237,7 +238,8 @@ fn what_another_crate_defines_stops_where_it_is_imported() {
         ("sync.rs", "pub use std::sync::Mutex; pub use std::sync::atomic::*;"),
         (
             "a.rs",
-            "use std::sync::Arc;\nuse crate::sync::Mutex;\nuse crate::sync::AtomicU32;\nfn f() -> ::sync::X {}",
+            "use std::sync::Arc;\nuse crate::sync::Mutex;\nuse crate::sync::AtomicU32;\nfn f() -> \
+             ::sync::X {}",
         ),
     ]);
     assert_eq!(
@@ -276,7 +278,8 @@ fn a_module_inside_a_function_is_refused() {
     assert!(fault.contains("lib.rs:2: a module inside a function"), "{fault}");
 }
 
-const ORDER: &str = "//! A crate.\n//!\n//! # Modules, from the bottom up\n//! 1. `low`, `base`: first.\n//! 2. `high`: then.\n";
+const ORDER: &str = "//! A crate.\n//!\n//! # Modules, from the bottom up\n//! 1. `low`, `base`: \
+                     first.\n//! 2. `high`: then.\n";
 
 fn faults(head: &str, low: &str) -> (bool, Vec<String>) {
     let house = house(&[

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn busy_time_counts_our_processors_without_their_idle_time() {
-        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 32 7 7\ncpu2 100 0 0 0 0 0 0 0 0 0\n\
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 32 7 7\ncpu2 100 0 0 0 0 0 \
+                    0 0 0 0\n\
                     ctxt 1\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n";
         let stat = KernelStats::from_read(stat.as_bytes(), procfs::current_system_info()).unwrap();
         let times: Vec<_> = [Some(0), Some(2)].into_iter().zip(stat.cpu_time).collect();

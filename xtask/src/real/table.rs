@@ -21,7 +21,8 @@ pub(super) struct Row {
 pub(super) fn head() -> String {
     let names = Runtime::COLUMNS.map(Runtime::name).join(" | ");
     format!(
-        "| program | setting | {names} | nanos ratio | exact ratio | managed ratio | pair by pair |\n|{}",
+        "| program | setting | {names} | nanos ratio | exact ratio | managed ratio | pair by pair \
+         |\n|{}",
         "---|".repeat(Runtime::COLUMNS.len() + 6)
     )
 }
@@ -104,7 +105,8 @@ mod tests {
     fn a_line_has_medians_ratios_and_pairs() {
         assert_eq!(
             row(Setting::Copies(4)).line(),
-            "| fftw | 4 copies | >4.00 | - | - | 2.00 | 3.00 | 2.50 | 1.00 | 1.50 | 1.25 | 0.50 | 1.00 |"
+            "| fftw | 4 copies | >4.00 | - | - | 2.00 | 3.00 | 2.50 | 1.00 | 1.50 | 1.25 | 0.50 | \
+             1.00 |"
         );
         let alone = row(Setting::Alone).line();
         assert!(alone.ends_with("| 0.75 | 0.62 | 0.25 | 0.25 |"), "{alone}");

@@ -27,9 +27,11 @@ const PLANTED: &str = "<!DOCTYPE html><html><head><meta charset='utf-8'>
 
 /// A record of two benches and one of a suite with everything that a page can have.
 const BENCH: &str = "case,engine,row,round,rtt_before_ns,rtt_after_ns,time_ns\n\
-    an empty loop,ours,bound,0,50,60,100\nan empty loop,ours,bound,1,50,60,130\n\
-    an empty loop,ours,bound,2,300,310,400\nan empty loop,a peer with a long name,bound,0,300,310,900000\n\
-    a case whose name is much longer than a phone is wide and has no end,ours,unbound,0,50,50,7\n";
+                     an empty loop,ours,bound,0,50,60,100\nan empty loop,ours,bound,1,50,60,130\n\
+                     an empty loop,ours,bound,2,300,310,400\nan empty loop,a peer with a long \
+                     name,bound,0,300,310,900000\n\
+                     a case whose name is much longer than a phone is wide and has no \
+                     end,ours,unbound,0,50,50,7\n";
 const SUITE: &str = include_str!("suite.csv");
 
 /// Looks at the planted faults, at a page of everything, and at that of the usual records. Returns

@@ -33,7 +33,8 @@ svg line.far { stroke: var(--far); stroke-width: 2; }
 th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; } .bad { color: var(--bad); }
-.good { color: var(--good); } nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; } a { color: var(--near); }
+.good { color: var(--good); } nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; } a \
+{ color: var(--near); }
 details > summary { cursor: pointer; color: var(--pale); }
 ";
 
@@ -65,7 +66,8 @@ pub(crate) fn page(sections: &[Section], changes: Option<&[Change]>) -> String {
                 h1 { (title) }
                 p class="about" {
                     "A dot is the median of the runs, a line goes from the least to the most. "
-                    "Full dots: processors near each other (one round trip of a cache line takes at "
+                    "Full dots: processors near each other (one round trip of a cache line takes \
+                     at "
                     "most 150 ns), open dots: far."
                 }
                 nav {

@@ -44,7 +44,8 @@ impl Record {
         if !resume {
             ensure!(
                 bytes.is_empty(),
-                "{shown} is there already: `--resume` goes on with it, `--record FILE` names another"
+                "{shown} is there already: `--resume` goes on with it, `--record FILE` names \
+                 another"
             );
             return Ok(record);
         }

@@ -61,7 +61,8 @@ mod tests {
     #[test]
     fn result_lines_are_added_up() {
         let found = result_line(
-            "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s",
+            "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; \
+             finished in 0.01s",
         );
         assert_eq!(found, Some(Count { passed: 5, failed: 2, skipped: 0 }));
         assert_eq!(result_line("test some::name ... ok"), None);

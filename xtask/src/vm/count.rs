@@ -154,7 +154,9 @@ impl Counts {
 
     fn table(&self) -> anyhow::Result<String> {
         let mut text =
-            "Medians of a region (of a barrier in -barrier, of 64 tasks in tasks-), all processors.\n".to_owned();
+            "Medians of a region (of a barrier in -barrier, of 64 tasks in tasks-), all \
+             processors.\n"
+                .to_owned();
         text += &format!(
             "{:<26}{:>8}{:>11}{:>8}{:>15}{:>14}{:>11}",
             "variant", "threads", "transfers", "bar", "invalidations", "instructions", "on master"

@@ -30,7 +30,8 @@ impl Needs {
                 format!("sudo apt-get install -y --no-install-recommends {}", PACKAGES.join(" "));
             if find_program("apt-get").is_none() {
                 bail!(
-                    "qemu-system-x86_64 and a static busybox are needed: install them with your package manager"
+                    "qemu-system-x86_64 and a static busybox are needed: install them with your \
+                     package manager"
                 );
             }
             if !is_root() {

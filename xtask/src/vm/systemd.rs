@@ -242,7 +242,8 @@ fn start(needs: &Needs, image: &Path, log: &Path) -> anyhow::Result<Reading> {
         Some(ALL_WELL) if reading.result == told && reading.failed.is_empty() => Ok(reading),
         Some(SOME_FAILED) if reading.result == told && !reading.failed.is_empty() => Ok(reading),
         code => bail!(
-            "the guest ended with {code:?} after {} checks (124: it took more than {LONGEST} s); the whole log: {}",
+            "the guest ended with {code:?} after {} checks (124: it took more than {LONGEST} s); \
+             the whole log: {}",
             reading.well + reading.failed.len(),
             log.display()
         ),

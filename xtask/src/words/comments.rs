@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_comment_is_found() {
-        let text = "//! Head.\n//! More.\n\n/// Doc.\nfn f() { // trailing\n    // own\n    /* a\n     * b /* c */ */ g(); }";
+        let text = "//! Head.\n//! More.\n\n/// Doc.\nfn f() \
+                    { // trailing\n    // own\n    /* a\n     * b /* c */ */ g(); }";
         assert_eq!(
             found(text),
             [

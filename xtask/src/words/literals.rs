@@ -102,8 +102,9 @@ mod tests {
 
     #[test]
     fn functions_with_a_test_mark_are_names_also_inside_of_macros() {
-        let text = "#[test]\n#[ignore]\nfn a_b() {}\nfn c() {}\nproptest! {\n    #[test]\n    fn d(x in 0..9) {}\n}\n\
-            #[cfg(test)]\nmod tests { fn e() {} }\n#[tokio::test]\nasync fn f() {}";
+        let text = "#[test]\n#[ignore]\nfn a_b() {}\nfn c() {}\nproptest! \
+                    {\n    #[test]\n    fn d(x in 0..9) {}\n}\n\
+                    #[cfg(test)]\nmod tests { fn e() {} }\n#[tokio::test]\nasync fn f() {}";
         assert_eq!(read(text).0, ["3:3 a b", "7:7 d", "12:9 f"]);
     }
 

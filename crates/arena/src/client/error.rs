@@ -91,7 +91,8 @@ impl fmt::Display for ConnectError {
             ),
             Self::TooLong { path, length } => write!(
                 f,
-                "our message to the manager at {} is too long: it would have {length} bytes, and a message has at most {MAX_MESSAGE}",
+                "our message to the manager at {} is too long: it would have {length} bytes, and a \
+                 message has at most {MAX_MESSAGE}",
                 path.display()
             ),
             Self::Protocol { path, what } => {

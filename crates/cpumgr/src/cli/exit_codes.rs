@@ -8,13 +8,15 @@ Exit codes:
   2    the command line is wrong (also: unknown policy, processors not to be had, too long a text)
   3    no manager answers
   4    a manager runs on that socket already
-  5    the socket or its directory cannot be used (owner, mode, permission), or was removed under a manager
+  5    the socket or its directory cannot be used (owner, mode, permission), or was removed under \
+  a manager
   6    what answers at the socket is no manager of this version, does not answer, or refuses
   7    submit: it was cancelled, what it was to start after failed, or it could not begin in time
   126  run, jobserver: the program cannot be executed
   127  run, jobserver: the program was not found
   otherwise `run` ends as its program does: it becomes the program.
-  `jobserver`, and `submit --wait`, end with the program's code, or 128 and the number of its signal.
+  `jobserver`, and `submit --wait`, end with the program's code, or 128 and the number of its \
+  signal.
 
 Environment:
   NANOS_CPUMGR    the manager's socket, or `off`

@@ -222,7 +222,8 @@ mod tests {
             ("[classes.auto]\nmin = 3", 1, "otherwise"),
             ("[classes.\"a b\"]\nmin = 3", 1, "no name"),
             (
-                "[classes.a]\n\n[[class-rules]]\nclass = \"a\"\nname = \"*\"\n[[class-rules]]\nclass = \"b\"",
+                "[classes.a]\n\n[[class-rules]]\nclass = \"a\"\nname = \
+                 \"*\"\n[[class-rules]]\nclass = \"b\"",
                 6,
                 "there are: a",
             ),

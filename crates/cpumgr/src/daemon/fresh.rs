@@ -58,7 +58,8 @@ pub(super) fn begin() -> Vec<String> {
     if !kept.is_empty() {
         tracing::warn!(
             ?kept,
-            "this is what its starter had, and cannot be changed: start a manager elsewhere (`cpumgr daemon`)"
+            "this is what its starter had, and cannot be changed: start a manager elsewhere \
+             (`cpumgr daemon`)"
         );
     }
     kept

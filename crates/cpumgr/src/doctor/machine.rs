@@ -53,7 +53,8 @@ fn kernel() -> Finding {
         Err(error) => Finding::wrong(
             "kernel",
             format!("Linux {release} cannot name processes by descriptors ({error})"),
-            "use Linux 5.4 or newer, or permit pidfd_open where a filter of system calls refuses it",
+            "use Linux 5.4 or newer, or permit pidfd_open where a filter of system calls refuses \
+             it",
         ),
     }
 }

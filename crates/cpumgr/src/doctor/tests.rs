@@ -35,6 +35,7 @@ fn pools_say_which_of_them_follow() {
     };
     assert_eq!(
         pools.text(Style::plain()),
-        "7:\nfollows   OpenMP     /f\n          -> because\nis bound  TBB        /f\n          -> because\n"
+        "7:\nfollows   OpenMP     /f\n          -> because\nis bound  TBB        /f\n          -> \
+         because\n"
     );
 }

@@ -182,7 +182,8 @@ impl Writer {
         let mut aside = self.path.as_os_str().to_owned();
         aside.push(".broken");
         let path = self.path.display();
-        tracing::warn!(%path, what, "the history cannot be read: it becomes *.broken, and a new one begins");
+        tracing::warn!(%path, what, "the history cannot be read: it becomes *.broken, and a new \
+                                     one begins");
         Ok(std::fs::rename(&self.path, Path::new(&aside))?)
     }
 

@@ -329,7 +329,8 @@ fn ask(policy: &mut Guarded, snapshot: &Snapshot<'_>, last: Option<&Decision>) -
     match decision.check(snapshot) {
         Ok(()) => decision,
         Err(rule) => {
-            tracing::error!(policy = policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
+            tracing::error!(policy = policy.name(), %rule, "the policy broke a rule; equal shares \
+                                                            are used instead");
             Equip::new().decide(snapshot)
         }
     }

@@ -130,11 +130,16 @@ impl Attached {
         now: u64,
     ) -> Result<Self, String> {
         let gone = |error: SysError| format!("process {pid} cannot be attached: {error}");
-        let pidfd = process::pidfd_open(pid).map_err(|error| match threads::process_of(Tid(pid.0), owner) {
-            Some(process) if process != pid => {
-                format!("{pid} is a thread of process {process}; a process is attached with all its threads: attach {process}")
+        let pidfd = process::pidfd_open(pid).map_err(|error| {
+            match threads::process_of(Tid(pid.0), owner) {
+                Some(process) if process != pid => {
+                    format!(
+                        "{pid} is a thread of process {process}; a process is attached with all \
+                         its threads: attach {process}"
+                    )
+                }
+                _ => gone(error),
             }
-            _ => gone(error),
         })?;
         if pid == INIT {
             return Err(format!(

@@ -28,7 +28,8 @@ impl Server {
         if free_at > now {
             let seconds = (free_at - now).div_ceil(1_000_000_000);
             return Err(format!(
-                "so many threads of user {owner} were looked at that it has to wait: try again in {seconds} s"
+                "so many threads of user {owner} were looked at that it has to wait: try again in \
+                 {seconds} s"
             ));
         }
         // The owner is checked first: not every user may learn whether another user's process is
@@ -207,7 +208,8 @@ impl Server {
                 Ok(all) => attached.next_look = if all { now + PACE } else { now },
                 Err(error) if error.is(nix::errno::Errno::ESRCH as i32) => gone.push(*serial),
                 Err(error) => {
-                    tracing::warn!(pid = attached.pid.0, %error, "an attached process cannot be looked at");
+                    tracing::warn!(pid = attached.pid.0, %error, "an attached process cannot be \
+                                                                  looked at");
                     attached.next_look = now + SLOW;
                 }
             }

@@ -148,7 +148,8 @@ impl Server {
             if !firm && !allowed {
                 return Err(format!(
                     "class {class} is not for this program at your word: it is not open, and none \
-                     of its rules fits; an administrator may set it, or write `open = true` or a rule"
+                     of its rules fits; an administrator may set it, or write `open = true` or a \
+                     rule"
                 ));
             }
         }

@@ -89,14 +89,18 @@ impl Server {
     fn same_numbers(&self, serial: u64) -> Result<(), String> {
         let Some(connection) = self.connections.get(&serial) else { return Ok(()) };
         match process::numbers_differ(connection.peer.pid) {
-            Ok(true) => Err("you are in a PID namespace (a container), where processes have other numbers than here; \
-                             say it outside"
-                .into()),
+            Ok(true) => {
+                Err("you are in a PID namespace (a container), where processes have other numbers \
+                     than here; say it outside"
+                    .into())
+            }
             Ok(false) => Ok(()),
             // It has ended, or there is no /proc: then no process has a namespace of which we could
             // know.
             Err(error) if error.is(libc::ESRCH) => Ok(()),
-            Err(error) => Err(format!("whether your numbers of processes are the manager's cannot be told: {error}")),
+            Err(error) => Err(format!(
+                "whether your numbers of processes are the manager's cannot be told: {error}"
+            )),
         }
     }
 

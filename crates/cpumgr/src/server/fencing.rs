@@ -39,7 +39,8 @@ impl Server {
                 match fences.put(kernel, (serial, pid, reclaim.threads()), &held) {
                     Ok(fence) => {
                         self.measuring.so_far.fenced += 1;
-                        tracing::warn!(pid = pid.0, %name, "a program binds itself to what was taken from it: fenced in");
+                        tracing::warn!(pid = pid.0, %name, "a program binds itself to what was \
+                                                            taken from it: fenced in");
                         program.fence = Some(fence);
                     }
                     Err(error) => {

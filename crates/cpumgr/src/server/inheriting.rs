@@ -243,7 +243,8 @@ impl Server {
                 Ok(keeper) => self.keeper = Some(keeper),
                 // The next change tries again.
                 Err(error) => {
-                    tracing::warn!(%error, "the next manager will not know the masks of attached processes")
+                    tracing::warn!(%error, "the next manager will not know the masks of attached \
+                                            processes")
                 }
             }
         }

@@ -109,7 +109,8 @@ impl Program {
         let within = within.filter(|_| usable != *managed);
         let name = name_of(pid)?;
         if usable.is_empty() {
-            tracing::info!(pid = pid.0, name, %fence, "a program stays on processors that are not managed");
+            tracing::info!(pid = pid.0, name, %fence, "a program stays on processors that are not \
+                                                       managed");
         }
         let room = usable;
         let usable = u32::try_from(room.len()).unwrap_or(u32::MAX);

@@ -47,8 +47,9 @@ impl Server {
                     pid,
                     running,
                     processors = part,
-                    "a program that does not speak is left alone: more of its \
-                    threads run all the time than it would get processors, and they may wait for each other by spinning"
+                    "a program that does not speak is left alone: more of its threads run all the \
+                     time than it would get processors, and they may wait for each other by \
+                     spinning"
                 );
             }
             return false;
@@ -72,8 +73,8 @@ impl Server {
             pid = pid.0,
             running,
             processors,
-            "a program that does not speak is left alone from now on: more of its \
-            threads run all the time than it has processors, and they may wait for each other by spinning"
+            "a program that does not speak is left alone from now on: more of its threads run all \
+             the time than it has processors, and they may wait for each other by spinning"
         );
         let announced = self.connections.values_mut().find(|it| it.is_silent(pid));
         if let Some(connection) = announced {
@@ -96,7 +97,8 @@ pub(super) fn warn(pid: Pid, running: usize, processors: usize) {
         pid = pid.0,
         running,
         processors,
-        "more threads of an attached program run all the time than it has processors: \
-        if they wait for each other by spinning it is many times slower than without a manager; `cpumgr detach` lets it go"
+        "more threads of an attached program run all the time than it has processors: if they wait \
+         for each other by spinning it is many times slower than without a manager; `cpumgr \
+         detach` lets it go"
     );
 }

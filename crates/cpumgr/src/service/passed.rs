@@ -68,7 +68,8 @@ impl Passed {
                 Ok(path) => {
                     let path = path.unwrap_or_default();
                     tracing::warn!(name, path = %path.display(), socket = %socket.display(),
-                        "a passed descriptor is no listener of the kind and path that are needed: left out");
+                        "a passed descriptor is no listener of the kind and path that are needed: \
+                         left out");
                 }
                 Err(error) => tracing::warn!(name, %error, "a passed descriptor cannot be used"),
             }

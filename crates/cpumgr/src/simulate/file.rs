@@ -414,9 +414,19 @@ arrival = "100ms"
     #[test]
     fn a_value_of_another_kind_is_answered_with_the_range_that_is_checked() {
         let all = GOOD
-            .replace("[parameters.pdpa]", "level = 4\n[native]\nslice = \"1ms\"\npatience = \"1ms\"\nswitch = \"1us\"\ncoincidence = 0.5\n[parameters.pdpa]")
-            .replace("request = 8", "request = 8\nmin = 1\nmax = 7\niterations = 2\nweight = 1.5\nrefill = \"5us\"")
-            .replace("arrival = \"100ms\"", "arrival = \"100ms\"\nevery = \"4ms\"\nrepetitions = 3");
+            .replace(
+                "[parameters.pdpa]",
+                "level = 4\n[native]\nslice = \"1ms\"\npatience = \"1ms\"\nswitch = \
+                 \"1us\"\ncoincidence = 0.5\n[parameters.pdpa]",
+            )
+            .replace(
+                "request = 8",
+                "request = 8\nmin = 1\nmax = 7\niterations = 2\nweight = 1.5\nrefill = \"5us\"",
+            )
+            .replace(
+                "arrival = \"100ms\"",
+                "arrival = \"100ms\"\nevery = \"4ms\"\nrepetitions = 3",
+            );
         assert_eq!(error(&all), "ok");
         for (good, far, has) in [
             ("processors = 8", "4097", "from 1 to 4096"),

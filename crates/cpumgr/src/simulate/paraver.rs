@@ -78,9 +78,10 @@ pub fn write(timeline: &Timeline) -> Trace {
     }
 
     let mut pcf =
-        "DEFAULT_OPTIONS\n\nLEVEL               THREAD\nUNITS               NANOSEC\nLOOK_BACK           100\n\
-                   SPEED               1\nFLAG_ICONS          ENABLED\nNUM_OF_STATE_COLORS 1000\nYMAX_SCALE          \
-                   37\n\n\nDEFAULT_SEMANTIC\n\nTHREAD_FUNC          State As Is\n\n\nSTATES\n"
+        "DEFAULT_OPTIONS\n\nLEVEL               THREAD\nUNITS               NANOSEC\nLOOK_BACK           \
+         100\n\
+         SPEED               1\nFLAG_ICONS          ENABLED\nNUM_OF_STATE_COLORS 1000\nYMAX_SCALE          \
+         37\n\n\nDEFAULT_SEMANTIC\n\nTHREAD_FUNC          State As Is\n\n\nSTATES\n"
             .to_owned();
     for (state, activity) in Activity::ALL.iter().enumerate() {
         let _infallible = writeln!(pcf, "{state:<4} {}", name(*activity));

@@ -38,8 +38,9 @@ pub(super) fn table(workload: &Workload, found: &[Found]) -> String {
         }
         let _infallible = writeln!(
             text,
-            "makespan {:.3} s, mean response {:.3} s, slowdown {:.2}, fairness {:.3}, utilisation {:.1} %, efficiency \
-             {:.1} %\n{} decisions, {} reallocations, {} migrations, {} speedup reports ({} refused)",
+            "makespan {:.3} s, mean response {:.3} s, slowdown {:.2}, fairness {:.3}, utilisation \
+             {:.1} %, efficiency {:.1} %\n{} decisions, {} reallocations, {} migrations, {} \
+             speedup reports ({} refused)",
             outcome.makespan() as f64 / NS,
             outcome.response(),
             outcome.slowdown(),

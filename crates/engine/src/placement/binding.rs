@@ -42,8 +42,9 @@ pub(crate) fn say_no_overlap(granted: &CpuSet) {
     // ORDERING: Relaxed - a flag on its own.
     if !granted.is_empty() && !SAID.swap(true, Relaxed) {
         say(format_args!(
-            "nanos: the manager grants processors {granted}, but this program was started on {} (OMP_PLACES, taskset, a \
-             cpuset) and stays there; give the manager some of those (--cpus)",
+            "nanos: the manager grants processors {granted}, but this program was started on {} \
+             (OMP_PLACES, taskset, a cpuset) and stays there; give the manager some of those \
+             (--cpus)",
             program().mask()
         ));
     }

@@ -87,8 +87,8 @@ pub fn end_child(report: &str) -> ! {
 #[cold]
 pub fn end_child_of_worker() -> ! {
     end_child(
-        "this process was forked in a worker's part of a region, or in work that was offered to a worker, and goes \
-         on after it, where its master, a thread of its parent, would be; a forked child must end, or exec, before it \
-         leaves the part that it was forked in",
+        "this process was forked in a worker's part of a region, or in work that was offered to a \
+         worker, and goes on after it, where its master, a thread of its parent, would be; a \
+         forked child must end, or exec, before it leaves the part that it was forked in",
     )
 }

@@ -148,8 +148,9 @@ impl Drop for NoUnwinding {
     #[cold]
     fn drop(&mut self) {
         say(format_args!(
-            "nanos: a panic (see above) where threads work on each other's memory: of a TeamSizer, whose methods must not \
-             panic; of work given to nanothreads_engine; or a bug in nanothreads. The process ends"
+            "nanos: a panic (see above) where threads work on each other's memory: of a TeamSizer, \
+             whose methods must not panic; of work given to nanothreads_engine; or a bug in \
+             nanothreads. The process ends"
         ));
         std::process::abort();
     }

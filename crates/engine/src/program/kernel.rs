@@ -21,8 +21,9 @@ fn complaint(release: &str) -> Option<String> {
     let (first, second) = OLDEST;
     (version(release)? < OLDEST).then(|| {
         format!(
-            "this kernel is Linux {release}; {first}.{second} or later is needed. What the older one lacks may show as threads \
-             that wait longer than they should, or not at all: run a newer kernel, or one thread (builder().threads(1))"
+            "this kernel is Linux {release}; {first}.{second} or later is needed. What the older \
+             one lacks may show as threads that wait longer than they should, or not at all: run a \
+             newer kernel, or one thread (builder().threads(1))"
         )
     })
 }

@@ -92,8 +92,8 @@ impl fmt::Display for Statistics {
         }
         write!(
             f,
-            "; waits {waits} ({waited:.3?}), parks {parks}, wakes {wakes}, steals {steals}; workers {workers}; \
-             others' load: hand-overs {hand_overs}, lost members {lost_members}"
+            "; waits {waits} ({waited:.3?}), parks {parks}, wakes {wakes}, steals {steals}; \
+             workers {workers}; others' load: hand-overs {hand_overs}, lost members {lost_members}"
         )
     }
 }
@@ -128,8 +128,8 @@ mod tests {
         let text = some.to_string();
         assert_eq!(
             text,
-            "regions 7 (5 of 2 threads, 2 of 9-16); waits 0 (0.000ns), parks 3, wakes 0, steals 0; workers 7; \
-             others' load: hand-overs 0, lost members 0"
+            "regions 7 (5 of 2 threads, 2 of 9-16); waits 0 (0.000ns), parks 3, wakes 0, steals 0; \
+             workers 7; others' load: hand-overs 0, lost members 0"
         );
         assert_eq!(Statistics::default().since(&some), Statistics::default());
         assert_eq!(some.since(&Statistics::default()), some);

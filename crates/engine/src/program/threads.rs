@@ -72,8 +72,9 @@ fn say_refused(nice: i32, error: &platform::SysError) {
     // ORDERING: Relaxed - a flag on its own.
     if !SAID.swap(true, Relaxed) {
         say(format_args!(
-            "nanos: the system refuses nice value {nice} for a worker ({error}), which keeps the one it has: values below that of \
-             the program need CAP_SYS_NICE or a larger limit (ulimit -e)"
+            "nanos: the system refuses nice value {nice} for a worker ({error}), which keeps the \
+             one it has: values below that of the program need CAP_SYS_NICE or a larger limit \
+             (ulimit -e)"
         ));
     }
 }

@@ -164,8 +164,8 @@ impl Drop for Offer {
 pub fn on_each_worker<F: Fn(usize) + Sync>(visit: F) -> usize {
     assert!(
         local().is_outside_regions(),
-        "on_each_worker inside a region: workers that wait for each other's region cannot be visited; call it \
-         from a thread of the program, outside its regions"
+        "on_each_worker inside a region: workers that wait for each other's region cannot be \
+         visited; call it from a thread of the program, outside its regions"
     );
     let workers = workers();
     let panic = FirstPanic::default();

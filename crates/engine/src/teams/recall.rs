@@ -196,8 +196,9 @@ impl Recall {
         local.run(region.membership(0, None), called.help, called.data);
         if born.is_parents() {
             forked::end_child(
-                "this process was forked in work that its master did while it waited for members of its region, and goes on \
-                 after it, where they, threads of its parent, would be; a forked child must end, or exec, before that",
+                "this process was forked in work that its master did while it waited for members \
+                 of its region, and goes on after it, where they, threads of its parent, would be; \
+                 a forked child must end, or exec, before that",
             );
         }
     }

@@ -102,14 +102,15 @@ impl Team {
     fn reserve_again(&self, local: &Local) -> Reservation {
         assert!(
             !local.asks(),
-            "a region of {} threads inside a method of a TeamSizer: regions there have one thread; reserve it there",
+            "a region of {} threads inside a method of a TeamSizer: regions there have one thread; \
+             reserve it there",
             self.size
         );
         let size = local.reserve(self.size(), self.need);
         assert!(
             size == self.size(),
-            "a team of {} threads that was reserved elsewhere, or before another one, cannot be had any more: reserve it \
-             again where it is to run ({size} threads now)",
+            "a team of {} threads that was reserved elsewhere, or before another one, cannot be \
+             had any more: reserve it again where it is to run ({size} threads now)",
             self.size
         );
         local.reservation()

@@ -66,7 +66,8 @@ impl Drop for Led<'_> {
         if !is_last {
             // Going on would let two masters use the same workers.
             say(format_args!(
-                "nanos: a group or Team::install ended before one that began inside it on the same thread"
+                "nanos: a group or Team::install ended before one that began inside it on the same \
+                 thread"
             ));
             std::process::abort();
         }

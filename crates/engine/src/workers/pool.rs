@@ -62,9 +62,10 @@ pub(crate) fn say_refused(wanted: usize, got: usize, error: &io::Error) {
     // ORDERING: Relaxed - a flag on its own.
     if !process::is_child() && !SAID.swap(true, Relaxed) {
         say(format_args!(
-            "nanos: the system refuses a thread ({error}): a master asked for {wanted} beside its own, with stacks of {} bytes, \
-             and goes on with {got}. Smaller stacks (builder().stack_size, OMP_STACKSIZE) or larger limits (ulimit -v, \
-             ulimit -u, the cgroup's pids.max) avoid that",
+            "nanos: the system refuses a thread ({error}): a master asked for {wanted} beside its \
+             own, with stacks of {} bytes, and goes on with {got}. Smaller stacks \
+             (builder().stack_size, OMP_STACKSIZE) or larger limits (ulimit -v, ulimit -u, the \
+             cgroup's pids.max) avoid that",
             stack_size()
         ));
     }

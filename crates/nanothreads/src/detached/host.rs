@@ -170,8 +170,8 @@ fn say_refused(error: &str) {
     // ORDERING: Relaxed - a flag on its own.
     if !SAID.swap(true, Relaxed) {
         say(format_args!(
-            "nanos: the system refuses the thread of detached tasks ({error}): they run in the call of spawn. Larger limits \
-             (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that"
+            "nanos: the system refuses the thread of detached tasks ({error}): they run in the \
+             call of spawn. Larger limits (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that"
         ));
     }
 }

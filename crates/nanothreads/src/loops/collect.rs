@@ -90,8 +90,8 @@ impl<T> Drop for Filled<'_, T> {
 #[cold]
 fn is_parents() -> ! {
     panic!(
-        "a child that was forked in a loop that collects has its own thread's part of the result only: it cannot go on \
-         with the loop's result"
+        "a child that was forked in a loop that collects has its own thread's part of the result \
+         only: it cannot go on with the loop's result"
     )
 }
 

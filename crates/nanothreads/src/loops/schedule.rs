@@ -190,8 +190,8 @@ impl fmt::Display for InvalidSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` names no schedule: give static, dynamic or guided with or without a size (`dynamic,16`), trapezoid, \
-             safe, factoring, affinity or auto",
+            "`{}` names no schedule: give static, dynamic or guided with or without a size \
+             (`dynamic,16`), trapezoid, safe, factoring, affinity or auto",
             self.0
         )
     }

@@ -134,7 +134,8 @@ impl<'a, T: Send> ParChunksMut<'a, T> {
         let (own, others) = (self.numbers.length(), second.numbers.length());
         assert!(
             own == others,
-            "zip: {own} chunks beside {others}: give lengths that divide both slices into equally many"
+            "zip: {own} chunks beside {others}: give lengths that divide both slices into equally \
+             many"
         );
         ParChunksMut2 { first: self, second }
     }

@@ -244,7 +244,8 @@ impl<'scope> Overlap<'scope, '_> {
     fn complete_oldest(&self) {
         assert!(
             !self.is_inside.get(),
-            "overlap: a construct is to be completed inside the master's own part of it; fork and join outside"
+            "overlap: a construct is to be completed inside the master's own part of it; fork and \
+             join outside"
         );
         self.assert_own();
         let Some(construct) = self.open.borrow().front().map(Rc::clone) else { return };
@@ -274,8 +275,9 @@ impl<'scope> Overlap<'scope, '_> {
     fn assert_own(&self) {
         assert!(
             !self.is_parents(),
-            "overlap: the members are threads of the process that forked this one, and exist there only; let a forked child \
-             end, exec, or leave the overlap of its parent, before it forks or joins in it"
+            "overlap: the members are threads of the process that forked this one, and exist there \
+             only; let a forked child end, exec, or leave the overlap of its parent, before it \
+             forks or joins in it"
         );
     }
 

@@ -56,8 +56,8 @@ impl<T> DataCell<T> {
             .fetch_update(Acquire, Relaxed, |users| (users < MOST_READERS).then(|| users + 1));
         assert!(
             entered.is_ok(),
-            "DataCell::read: another task changes the value now; name it by .reads(..) here and .writes(..) there, on \
-             tasks of the same handle"
+            "DataCell::read: another task changes the value now; name it by .reads(..) here and \
+             .writes(..) there, on tasks of the same handle"
         );
         Reading(self)
     }
@@ -72,8 +72,8 @@ impl<T> DataCell<T> {
         let entered = self.users.compare_exchange(0, WRITER, Acquire, Relaxed);
         assert!(
             entered.is_ok(),
-            "DataCell::write: another task uses the value now; name it by .writes(..) here and .reads(..) or \
-             .writes(..) there, on tasks of the same handle"
+            "DataCell::write: another task uses the value now; name it by .writes(..) here and \
+             .reads(..) or .writes(..) there, on tasks of the same handle"
         );
         Writing(self)
     }

@@ -182,7 +182,8 @@ fn describe(slot: &Slot, line: &mut Line) -> fmt::Result {
     writeln!(line, "(number {number} of member {creator}) overflowed its stack of {size} bytes.")?;
     writeln!(
         line,
-        "nanos: give it more with `.stack_size(bytes)` on its task, or all of them with {variable}={}",
+        "nanos: give it more with `.stack_size(bytes)` on its task, or all of them with \
+         {variable}={}",
         size * 4
     )
 }

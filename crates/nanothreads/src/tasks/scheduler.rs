@@ -116,8 +116,9 @@ unsafe fn tasks_of(scope: *const (), member: usize) -> usize {
 #[cold]
 fn end_child() -> ! {
     engine::forked::end_child(
-        "this process was forked inside a task and goes on with its parent's tasks, whose threads it does not have; a forked \
-         child must end, or exec, before it leaves or waits in the task that it was forked in",
+        "this process was forked inside a task and goes on with its parent's tasks, whose threads \
+         it does not have; a forked child must end, or exec, before it leaves or waits in the task \
+         that it was forked in",
     )
 }
 

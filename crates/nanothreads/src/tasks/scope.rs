@@ -425,8 +425,8 @@ impl<'scope> Scope<'scope> {
     fn refuse(&self) -> ! {
         let phase = self.node().phase();
         panic!(
-            "a Scope was used from another nano-thread while its own one waits or is suspended (it is {phase:?}): give tasks \
-             their own handle, or a spawner"
+            "a Scope was used from another nano-thread while its own one waits or is suspended (it \
+             is {phase:?}): give tasks their own handle, or a spawner"
         );
     }
 }

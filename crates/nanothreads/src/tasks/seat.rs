@@ -593,8 +593,8 @@ fn warn_of_stacks(error: &SysError) {
     // ORDERING: Relaxed - a flag on its own.
     if !SAID.swap(true, Relaxed) {
         say(format_args!(
-            "nanos: no stack for a nano-thread ({error}); such ones run on their worker's stack, and keep it while \
-             they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"
+            "nanos: no stack for a nano-thread ({error}); such ones run on their worker's stack, \
+             and keep it while they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"
         ));
     }
 }

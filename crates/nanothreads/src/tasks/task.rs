@@ -94,13 +94,13 @@ impl<'a, 'scope> Task<'a, 'scope> {
         assert!(
             predecessor.0.is_finished()
                 || predecessor.0.node.scope == ScopeId::of(self.scope.scheduler()),
-            "depends_on: the predecessor is a task of another scope, whose members may all be waiting for this one; \
-             spawn both in one scope, or end the other scope first"
+            "depends_on: the predecessor is a task of another scope, whose members may all be \
+             waiting for this one; spawn both in one scope, or end the other scope first"
         );
         assert!(
             !self.is_below(&predecessor.0),
-            "depends_on: the predecessor is the task that creates this one, or an ancestor of it, and is not finished \
-             before its children are; depend on a sibling instead"
+            "depends_on: the predecessor is the task that creates this one, or an ancestor of it, \
+             and is not finished before its children are; depend on a sibling instead"
         );
         self.predecessors.push(predecessor.clone());
         self

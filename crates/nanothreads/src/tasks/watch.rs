@@ -124,9 +124,10 @@ impl Wait {
         let last = doors.last().map_or_else(String::new, |place| format!(", made at {place}"));
         let thread = self.thread.as_deref().unwrap_or("without a name");
         Some(format!(
-            "the scope at {} (thread `{thread}`) has waited for {:.1} s, and nothing is left to wait for but {open} of its \
-             spawners and completions{last}. One that the scope's body has returned, or left in a place that outlives \
-             the scope, is waited for for ever: drop it in the body, or give it to the thread that drops it",
+            "the scope at {} (thread `{thread}`) has waited for {:.1} s, and nothing is left to \
+             wait for but {open} of its spawners and completions{last}. One that the scope's body \
+             has returned, or left in a place that outlives the scope, is waited for for ever: \
+             drop it in the body, or give it to the thread that drops it",
             self.place,
             self.since.elapsed().as_secs_f64(),
         ))

@@ -235,7 +235,8 @@ impl Team {
     {
         assert!(
             data.len() == other.len(),
-            "Team::run_on_two: buffers of {} and {} elements cannot change places: give two of one length",
+            "Team::run_on_two: buffers of {} and {} elements cannot change places: give two of one \
+             length",
             data.len(),
             other.len()
         );

@@ -224,8 +224,8 @@ impl<'a> TeamMember<'a> {
     pub fn ordered<R>(&self, body: impl FnOnce() -> R) -> R {
         assert!(
             self.section.get() != Section::Open,
-            "TeamMember::ordered: called inside a section of its own, after which the next one has its turn; end the \
-             first one before"
+            "TeamMember::ordered: called inside a section of its own, after which the next one has \
+             its turn; end the first one before"
         );
         self.hand_on_turn();
         let round = self.turns.replace(self.turns.get() + 1);

@@ -131,7 +131,8 @@ fn waiting_costs_no_processor_time() {
         });
     });
     println!(
-        "waiting for 400 ms cost {ordered:?} (ordered), {pipelined:?} (pipelined), {crossed:?} (doacross)"
+        "waiting for 400 ms cost {ordered:?} (ordered), {pipelined:?} (pipelined), {crossed:?} \
+         (doacross)"
     );
     assert!(
         [ordered, pipelined, crossed].iter().all(|&cost| cost < ALLOWED),

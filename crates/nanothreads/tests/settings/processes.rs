@@ -7,8 +7,10 @@ use std::time::Duration;
 
 #[test]
 fn a_test_is_well_when_its_process_says_so_and_ends_as_it_says() {
-    let well = "running 2 tests\ntest m::a ... ok\ntest m::b ... ok\n\ntest result: ok. 2 passed; 0 failed";
-    let failed = "running 2 tests\ntest m::a ... ok\ntest m::b ... FAILED\n\ntest result: FAILED. 1 passed; 1 failed";
+    let well = "running 2 tests\ntest m::a ... ok\ntest m::b ... ok\n\ntest result: ok. 2 passed; \
+                0 failed";
+    let failed = "running 2 tests\ntest m::a ... ok\ntest m::b ... FAILED\n\ntest result: FAILED. \
+                  1 passed; 1 failed";
     let died = "running 2 tests\ntest m::a ... ok\n";
     assert!(is_well("m::a", 2, true, well) && is_well("m::a", 0, true, well));
     assert!(!is_well("m::a", 3, true, well), "one did not run");

@@ -111,7 +111,8 @@ fn random_programs_compute_what_one_thread_computes() {
     }
     watchdog.note(None);
     println!(
-        "{programs} programs of {steps} steps right in {:.1} s; the slowest, seed {}, took {:.0} ms",
+        "{programs} programs of {steps} steps right in {:.1} s; the slowest, seed {}, took {:.0} \
+         ms",
         begin.elapsed().as_secs_f64(),
         slowest.1,
         slowest.0.as_secs_f64() * 1e3

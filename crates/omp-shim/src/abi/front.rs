@@ -157,8 +157,8 @@ extern "C" fn nanos_find_own(number: usize) {
 #[cold]
 fn fail(number: usize) -> ! {
     crate::process::message::warn(&format!(
-        "there is no {} in this process: neither after this library, nor in libc.so.6, nor before it; link the program \
-         with the C library as a shared one",
+        "there is no {} in this process: neither after this library, nor in libc.so.6, nor before \
+         it; link the program with the C library as a shared one",
         NAMES[number].to_string_lossy()
     ));
     std::process::abort();

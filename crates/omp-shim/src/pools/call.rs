@@ -113,8 +113,8 @@ fn run_without_team(jobs: &Jobs) {
             let begun = thread::Builder::new().spawn_scoped(scope, move || unsafe { jobs.run(id) });
             if let Err(error) = begun {
                 message::fatal(&format!(
-                    "a BLAS call of {} threads cannot have them: {error} (look at `ulimit -u` and the pids limit of \
-                     the cgroup, or set OPENBLAS_NUM_THREADS)",
+                    "a BLAS call of {} threads cannot have them: {error} (look at `ulimit -u` and \
+                     the pids limit of the cgroup, or set OPENBLAS_NUM_THREADS)",
                     jobs.count
                 ));
             }

@@ -227,8 +227,9 @@ impl Host {
         let version = unsafe { table.cast::<u32>().read() };
         if version != VERSION {
             message::warn(&format!(
-                "another version of this library is in the process already (its engine's table has version {version}, \
-                 this one {VERSION}): regions of this one run on the calling thread; load the same file everywhere"
+                "another version of this library is in the process already (its engine's table has \
+                 version {version}, this one {VERSION}): regions of this one run on the calling \
+                 thread; load the same file everywhere"
             ));
             return Self::Absent;
         }

@@ -65,7 +65,8 @@ impl Reader<'_> {
             Ok(value) => Some(value),
             Err(Fault { wanted }) => {
                 self.complaints.push(format!(
-                    "Invalid value for environment variable {name}: \"{}\" (must be {wanted}); it is ignored",
+                    "Invalid value for environment variable {name}: \"{}\" (must be {wanted}); it \
+                     is ignored",
                     text.escape_default()
                 ));
                 None
@@ -153,7 +154,8 @@ impl Environment {
 
 fn schedule(text: &str) -> Result<Schedule, Fault> {
     let fault = Fault {
-        wanted: "[monotonic:|nonmonotonic:]static|dynamic|guided|auto[,chunk] with a chunk of at least 0",
+        wanted: "[monotonic:|nonmonotonic:]static|dynamic|guided|auto[,chunk] with a chunk of at \
+                 least 0",
     };
     let (modifier, rest) = match text.split_once(':') {
         Some((modifier, rest)) => (Some(modifier.trim().to_ascii_lowercase()), rest),

@@ -68,7 +68,8 @@ pub(crate) fn make(environment: &Environment) -> Vec<CpuSet> {
         && found < asked.len()
     {
         message::warn(&format!(
-            "{} of the {} places of OMP_PLACES or GOMP_CPU_AFFINITY contain no processor that this program may use ({mask}){}",
+            "{} of the {} places of OMP_PLACES or GOMP_CPU_AFFINITY contain no processor that this \
+             program may use ({mask}){}",
             asked.len() - found,
             asked.len(),
             if found == 0 { "; they are ignored" } else { "" }

@@ -124,7 +124,8 @@ pub(super) fn places(text: &str) -> Result<String, Fault> {
         Ok(text.to_owned())
     } else {
         Err(Fault {
-            wanted: "threads, cores, sockets, ll_caches or numa_domains with an optional (count), or places such as {0:2},{2:2}",
+            wanted: "threads, cores, sockets, ll_caches or numa_domains with an optional (count), \
+                     or places such as {0:2},{2:2}",
         })
     }
 }

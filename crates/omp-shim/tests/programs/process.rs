@@ -80,7 +80,8 @@ fn a_program_that_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
     let Some(shim) = shim() else { return };
     // Of the last command: its threads, its descriptors, where it may run, and what it is blocked
     // from.
-    let state = "grep -E '^(Threads|Cpus_allowed_list|Sig(Blk|Ign|Cgt)|Seccomp):' /proc/self/status; ls /proc/self/fd; exit 7";
+    let state = "grep -E '^(Threads|Cpus_allowed_list|Sig(Blk|Ign|Cgt)|Seccomp):' \
+                 /proc/self/status; ls /proc/self/fd; exit 7";
     let run = |preload: Option<&Path>, script: &str| {
         let mut command = clean("sh", None);
         // A manager to look for: a program that used the library would say that there is none.

@@ -109,7 +109,8 @@ pub fn validate(trace: &Trace) -> Result<Totals, TraceError> {
         for thread in 1..=*threads {
             if reached.get(&(application, thread)).copied() != span || span.is_none() {
                 let message = format!(
-                    "thread {thread} of application {application} does not last as long as the others"
+                    "thread {thread} of application {application} does not last as long as the \
+                     others"
                 );
                 return Err(TraceError { file: "prv", line: last, message });
             }
