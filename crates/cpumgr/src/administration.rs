@@ -1,4 +1,4 @@
-//! Changing a manager that runs: `cpumgr policy`, `set`, `mpl`, `queue`, `cancel`.
+//! Changing a manager that runs: `cpumgr policy`, `set`, `mpl`, `drain`, `attach`, `cancel`, `stop`.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -6,16 +6,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{
-    Control, FromManager, Queue, QueuedStatus, Range, RefusedCode, Status, ToManager,
-};
+use arena::message::{Control, FromManager, RefusedCode, Status, ToManager};
 use platform::{fdpass, process};
-use policies::Registry;
 use serde::Serialize;
 
 use crate::cli::{
-    CancelArgs, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs,
-    Team,
+    CancelArgs, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, Team,
 };
 use crate::config::BY_RULES;
 use crate::error::{Error, FAILED, is_absent};
@@ -378,95 +374,5 @@ mod tests {
         assert!(!is_gone(&status::of_manager(&socket).unwrap_err()));
         drop(listener);
         assert!(is_gone(&status::of_manager(&socket).unwrap_err()));
-    }
-
-    #[test]
-    fn the_queue_says_how_many_may_run() {
-        for (level, said) in [
-            (None, "any number of programs"),
-            (Some(0), "0 programs"),
-            (Some(1), "1 program"),
-            (Some(2), "2 programs"),
-        ] {
-            let queue = Queue { level, running: 0, waiting: 0, half_life_ns: None };
-            let mut report = QueueReport { queue, places: Vec::new() };
-            assert_eq!(report.table(), format!("{said} may run at once, 0 run, 0 wait\n"));
-            report.queue.half_life_ns = Some(3_600_000_000_000);
-            assert!(report.table().ends_with(
-                "0 wait\nusers that consumed less come first; it counts by half after 1.0h\n"
-            ));
-        }
-    }
-
-    #[test]
-    fn a_job_that_waits_is_shown_with_its_processors_its_limit_and_when_it_begins() {
-        let second = 1_000_000_000;
-        let mut place = QueuedStatus {
-            id: 9,
-            pid: 60,
-            label: "ft".into(),
-            request: 2,
-            waits_ns: 3 * second,
-            after: Vec::new(),
-            within_ns: None,
-            processors: Some(Range { least: 4, most: 16 }),
-            limit_ns: Some(60 * second),
-            begins_in_ns: Some(5 * second - 1),
-            user: Some(1000),
-            consumed_ns: None,
-        };
-        let head = "     9  pid 60       waits 3s";
-        let text = ", needs 4..16 processors, at most for 60s, begins within 5s  ft\n";
-        assert_eq!(place_text(&place), format!("{head}{text}"));
-        place.processors = Some(Range { least: 4, most: 4 });
-        (place.limit_ns, place.begins_in_ns) = (None, None);
-        assert_eq!(place_text(&place), format!("{head}, needs 4 processors  ft\n"));
-        place.consumed_ns = Some(5_400 * second);
-        let text = ", needs 4 processors, user 1000 consumed 1.5h  ft\n";
-        assert_eq!(place_text(&place), format!("{head}{text}"));
-    }
-
-    #[test]
-    fn the_listing_says_what_each_parameter_does_and_may_be() {
-        let values = BTreeMap::from([
-            ("step".to_owned(), "4".to_owned()),
-            ("colour".to_owned(), "red".to_owned()),
-        ]);
-        let listing = Listing::new(&limits::builtin(), "pdpa", &values);
-        let text = listing.text();
-        let line = |of: &str| {
-            text.lines()
-                .find(|line| line.trim_start().starts_with(of))
-                .unwrap_or_default()
-                .to_owned()
-        };
-        assert!(
-            line("step=4").contains("a whole number from 1 to")
-                && line("step=4").contains("; 2 unless changed")
-        );
-        assert!(line("max-wait=60s").contains("a time from 0s to 86400s"), "{text}");
-        assert!(line("backfill=false").contains("true or false"), "{text}");
-        assert_eq!(line("colour=red").trim(), "colour=red");
-        assert!(
-            text.lines().all(|line| line.trim_end() == line && !line.contains("  It is")),
-            "{text}"
-        );
-
-        let json = serde_json::to_value(&listing).unwrap();
-        let pdpa = json["policies"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|it| it["name"] == json["in_force"])
-            .unwrap();
-        let parameter = |key: &str| {
-            pdpa["parameters"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap()
-        };
-        assert_eq!(
-            (&parameter("step")["value"], &parameter("step")["default"]),
-            (&"4".into(), &"2".into())
-        );
-        assert_eq!(parameter("colour")["value"], "red");
-        assert!(parameter("colour").get("allowed").is_none());
     }
 }

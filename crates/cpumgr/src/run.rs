@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use arena::client::{ConnectError, SOCKET_VARIABLE};
+use arena::client::SOCKET_VARIABLE;
 use arena::message::{Control, Range};
 use nix::errno::Errno;
 use platform::affinity::{self, CpuSet};

@@ -45,7 +45,7 @@ fn what_a_user_consumed_counts_under_the_next_manager() {
     let shown = cpumgr().arg("queue").arg("--socket").arg(manager.socket()).output().unwrap();
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     let said = "users that consumed less come first; it counts by half after 24.0h";
-    assert!(text.contains(said) && text.contains(" consumed 0.0h"), "{text} {}", errors(&shown));
+    assert!(text.contains(said) && text.contains(" consumed 0.0min"), "{text} {}", errors(&shown));
     for mut gone in [waits, submit(&manager)] {
         gone.kill().unwrap();
         gone.wait().unwrap();

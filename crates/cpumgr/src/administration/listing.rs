@@ -94,3 +94,53 @@ impl<'a> Listing<'a> {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits;
+
+    #[test]
+    fn the_listing_says_what_each_parameter_does_and_may_be() {
+        let values = BTreeMap::from([
+            ("step".to_owned(), "4".to_owned()),
+            ("colour".to_owned(), "red".to_owned()),
+        ]);
+        let listing = Listing::new(&limits::builtin(), "pdpa", &values);
+        let text = listing.text();
+        let line = |of: &str| {
+            text.lines()
+                .find(|line| line.trim_start().starts_with(of))
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert!(
+            line("step=4").contains("a whole number from 1 to")
+                && line("step=4").contains("; 2 unless changed")
+        );
+        assert!(line("max-wait=60s").contains("a time from 0s to 86400s"), "{text}");
+        assert!(line("backfill=false").contains("true or false"), "{text}");
+        assert_eq!(line("colour=red").trim(), "colour=red");
+        assert!(
+            text.lines().all(|line| line.trim_end() == line && !line.contains("  It is")),
+            "{text}"
+        );
+
+        let json = serde_json::to_value(&listing).unwrap();
+        let pdpa = json["policies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["name"] == json["in_force"])
+            .unwrap();
+        let parameter = |key: &str| {
+            pdpa["parameters"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap()
+        };
+        assert_eq!(
+            (&parameter("step")["value"], &parameter("step")["default"]),
+            (&"4".into(), &"2".into())
+        );
+        assert_eq!(parameter("colour")["value"], "red");
+        assert!(parameter("colour").get("allowed").is_none());
+    }
+}

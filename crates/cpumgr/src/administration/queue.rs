@@ -123,3 +123,54 @@ pub fn queue(args: &StatusArgs) -> Result<(), Error> {
     };
     print(&text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_says_how_many_may_run() {
+        for (level, said) in [
+            (None, "any number of programs"),
+            (Some(0), "0 programs"),
+            (Some(1), "1 program"),
+            (Some(2), "2 programs"),
+        ] {
+            let queue = Queue { level, running: 0, waiting: 0, half_life_ns: None };
+            let mut report = QueueReport { queue, places: Vec::new() };
+            assert_eq!(report.table(), format!("{said} may run at once, 0 run, 0 wait\n"));
+            report.queue.half_life_ns = Some(3_600_000_000_000);
+            assert!(report.table().ends_with(
+                "0 wait\nusers that consumed less come first; it counts by half after 1.0h\n"
+            ));
+        }
+    }
+
+    #[test]
+    fn a_job_that_waits_is_shown_with_its_processors_its_limit_and_when_it_begins() {
+        let second = 1_000_000_000;
+        let mut place = QueuedStatus {
+            id: 9,
+            pid: 60,
+            label: "ft".into(),
+            request: 2,
+            waits_ns: 3 * second,
+            after: Vec::new(),
+            within_ns: None,
+            processors: Some(Range { least: 4, most: 16 }),
+            limit_ns: Some(60 * second),
+            begins_in_ns: Some(5 * second - 1),
+            user: Some(1000),
+            consumed_ns: None,
+        };
+        let head = "     9  pid 60       waits 3s";
+        let text = ", needs 4..16 processors, at most for 60s, begins within 5s  ft\n";
+        assert_eq!(place_text(&place), format!("{head}{text}"));
+        place.processors = Some(Range { least: 4, most: 4 });
+        (place.limit_ns, place.begins_in_ns) = (None, None);
+        assert_eq!(place_text(&place), format!("{head}, needs 4 processors  ft\n"));
+        place.consumed_ns = Some(5_400 * second);
+        let text = ", needs 4 processors, user 1000 consumed 1.5h  ft\n";
+        assert_eq!(place_text(&place), format!("{head}{text}"));
+    }
+}
