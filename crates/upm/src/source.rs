@@ -10,6 +10,8 @@
 #[cfg(not(loom))]
 mod auto;
 #[cfg(not(loom))]
+mod evidence;
+#[cfg(not(loom))]
 mod hardware;
 mod kind;
 mod schedule;
@@ -148,6 +150,12 @@ pub trait CounterSource {
 
     /// What was counted so far was used to decide.
     fn note_use(&mut self) {}
+
+    /// Whether all since `attach` decides each time, and not what was counted since the last use:
+    /// of a source that does not count on where enough was counted.
+    fn keeps_counts(&self) -> bool {
+        false
+    }
 
     /// The recorded iteration ended. After this no access faults because of the source.
     fn stop(&mut self);

@@ -328,9 +328,13 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
             return 0;
         }
         self.source.snapshot(&mut self.counters);
-        let since = self.counters.since(&self.used);
-        let migrations = self.migrator.migrate(&since);
-        self.used.take(&self.counters, |page| self.migrator.is_undecided(page));
+        let migrations = if self.source.keeps_counts() {
+            self.migrator.migrate(&self.counters)
+        } else {
+            let migrations = self.migrator.migrate(&self.counters.since(&self.used));
+            self.used.take(&self.counters, |page| self.migrator.is_undecided(page));
+            migrations
+        };
         self.source.note_use();
         migrations
     }

@@ -189,6 +189,10 @@ impl CounterSource for AutoSource {
         }
     }
 
+    fn keeps_counts(&self) -> bool {
+        self.taken.as_ref().is_some_and(|(_, source)| source.keeps_counts())
+    }
+
     fn stop(&mut self) {
         if let Some((_, source)) = &mut self.taken {
             source.stop();

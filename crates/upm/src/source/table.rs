@@ -308,13 +308,6 @@ impl Table {
         }
     }
 
-    /// The sum of each page.
-    pub(super) fn sums(&self, pages: usize, sums: &mut Vec<u64>) {
-        sums.clear();
-        sums.resize(pages, 0);
-        self.each(|page, _, count| sums[page] += count);
-    }
-
     /// A recorded iteration begins: accesses may be made to fault.
     pub(super) fn begin(&self) -> SysResult<()> {
         let Means::Userfault(userfault) = &self.means else { return Ok(()) };
@@ -325,56 +318,25 @@ impl Table {
         Ok(())
     }
 
-    /// A window begins: makes every access to the spans fault.
-    pub(super) fn arm(&self) -> SysResult<()> {
-        // ORDERING: Relaxed - faults come after the change of rights below.
-        self.window.fetch_add(1, Relaxed);
+    /// A window begins: makes every access to these pieces of the spans fault.
+    pub(super) fn arm(&self, pieces: &[Range<usize>]) -> SysResult<()> {
+        // ORDERING: Relaxed, both - faults come after the change of rights below.
+        let window = self.window.load(Relaxed).wrapping_add(1);
+        self.window.store(window, Relaxed);
+        self.leave_out(pieces, window);
         // What ended the last window may have released them.
         self.begin()?;
-        for ArmedSpan { addresses, .. } in &self.spans {
+        for piece in pieces {
             match &self.means {
                 // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
-                Means::Rights => unsafe { numa::protect(addresses.clone(), Access::None) }?,
+                Means::Rights => unsafe { numa::protect(piece.clone(), Access::None) }?,
                 // SAFETY: - as above, and `begin` watches them.
-                Means::Userfault(userfault) => unsafe { userfault.unmap(addresses) }?,
+                Means::Userfault(userfault) => unsafe { userfault.unmap(piece) }?,
                 // SAFETY: - as above, and the area is shared memory (`attach`).
-                Means::Guards(guards) => unsafe { guards.install(addresses) }?,
+                Means::Guards(guards) => unsafe { guards.install(piece) }?,
             }
         }
         Ok(())
-    }
-
-    /// What was not opened since the window began, in pieces without a gap; nothing where these are
-    /// more than `most`.
-    pub(super) fn unopened(&self, most: usize) -> Vec<Range<usize>> {
-        let mut pieces: Vec<Range<usize>> = Vec::new();
-        // ORDERING: Relaxed throughout - in a pause, which comes after the accesses of the region.
-        let window = self.window.load(Relaxed);
-        for span in &self.spans {
-            let mut address = span.addresses.start;
-            while address < span.addresses.end {
-                let granule = self.granule_at(span, address);
-                let (end, opened) = if self.is_fine[granule].load(Relaxed) {
-                    let page = self.page_at(span, address);
-                    let end = (address >> self.page_shift << self.page_shift)
-                        .saturating_add(1 << self.page_shift);
-                    (end.min(span.addresses.end), &self.pages_opened[page])
-                } else {
-                    (self.granule_range(span, address).end, &self.opened[granule])
-                };
-                if opened.load(Relaxed) != window {
-                    if let Some(last) = pieces.last_mut().filter(|last| last.end == address) {
-                        last.end = end;
-                    } else if pieces.len() == most {
-                        return Vec::new();
-                    } else {
-                        pieces.push(address..end);
-                    }
-                }
-                address = end;
-            }
-        }
-        pieces
     }
 
     /// The window goes on: makes accesses to these pieces of the spans fault. Not by userfaults.

@@ -8,9 +8,10 @@
 //!    the same thread, whatever the others do.
 //!    After [`TrapParameters::length`] the window ends: all is opened.
 //! 2. Windows begin with granules of 64 KiB. One whose majority is not clear after some samples has
-//!    its pages counted one by one from then on, and its counters begin anew
-//!    ([`Counters::since`](crate::Counters::since) bears that). In recorded phases pages are
-//!    counted from the first window on.
+//!    its pages counted one by one from then on, and its counters begin anew. A granule or page
+//!    whose samples decide is not armed any more (`evidence`), and what was counted of it stays:
+//!    decisions are by all samples since `attach`. In recorded phases pages are counted from the
+//!    first window on, all in each.
 //! 3. [`CounterSource::stop`] disarms, so that afterwards no access faults. A fault that is on its
 //!    way then finds the page accessible.
 //!
@@ -72,9 +73,6 @@ use crate::area::Areas;
 use crate::counters::Counters;
 use crate::topology::{Node, Topology};
 
-/// Fewer samples of a page decide nothing; at most one page of twenty may have so few.
-const FEW: u64 = crate::criterion::Criterion::SAMPLED.floor;
-
 /// By what accesses are made to fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -95,8 +93,6 @@ pub struct TrapSource {
     kind: Kind,
     /// Windows whose counts were used.
     used: u64,
-    /// Samples of each page then.
-    base: Vec<u64>,
 }
 
 impl TrapSource {
@@ -112,7 +108,6 @@ impl TrapSource {
             is_running: false,
             kind: Kind::Rights,
             used: 0,
-            base: Vec::new(),
         }
     }
 
@@ -273,7 +268,6 @@ impl CounterSource for TrapSource {
         };
         self.pages = areas.pages();
         self.used = 0;
-        self.base.clear();
         let placed = Placed::enter(Self::table(areas, topology, means));
         let placed = placed.ok_or(SourceError::TooMany(PLACES))?;
         self.shared = Some(Arc::new(Shared::new(placed, self.parameters.seed)));
@@ -298,6 +292,7 @@ impl CounterSource for TrapSource {
         {
             let mut sampling = shared.lock();
             (sampling.pause, sampling.closes) = (None, u64::MAX);
+            sampling.is_whole = scope == Scope::Phases;
             let per_granule = 1usize << (table.granule_shift - table.page_shift);
             if scope == Scope::Phases && table.is_fine.len() * per_granule <= MOST_GRANULES {
                 // ORDERING: Relaxed - nothing is armed.
@@ -351,34 +346,15 @@ impl CounterSource for TrapSource {
     }
 
     fn is_enough(&self) -> bool {
-        let Some(shared) = &self.shared else { return false };
-        // ORDERING: Relaxed - numbers.
-        let (windows, divided) = (shared.windows.load(Relaxed), shared.divided.load(Relaxed));
-        if windows >= self.parameters.windows {
-            return true;
-        }
-        if windows.saturating_sub(divided.max(self.used)) < self.parameters.enough {
-            return false;
-        }
-        // Where threads wait for processors, many windows pass in which most pages have no access.
-        let mut sums = Vec::new();
-        shared.placed.table().sums(self.pages, &mut sums);
-        let (mut some, mut few) = (0, 0);
-        for (page, sum) in sums.into_iter().enumerate() {
-            let base = self.base.get(page).copied().unwrap_or(0);
-            // Counters of a divided granule began anew.
-            let samples = if sum >= base { sum - base } else { sum };
-            some += usize::from(samples > 0);
-            few += usize::from(samples > 0 && samples < FEW);
-        }
-        few * 20 <= some
+        self.shared.as_ref().is_some_and(|shared| shared.is_enough(&self.parameters, self.used))
     }
 
     fn note_use(&mut self) {
         self.used = self.windows();
-        if let Some(shared) = &self.shared {
-            shared.placed.table().sums(self.pages, &mut self.base);
-        }
+    }
+
+    fn keeps_counts(&self) -> bool {
+        true
     }
 
     fn stop(&mut self) {
@@ -414,5 +390,39 @@ impl CounterSource for TrapSource {
 impl Drop for TrapSource {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::TableTopology;
+    use platform::numa::{self, Pages};
+
+    #[test]
+    fn memory_that_no_window_has_seen_is_waited_for_and_then_taken_for_unused() {
+        // Whole granules, of which the last has more pages than may be undecided.
+        let granule = numa::page_bytes().max(1 << SMALLEST_GRANULE);
+        let pages = Pages::map(5 * granule).unwrap();
+        let mut areas = Areas::new(numa::page_bytes());
+        areas.add(pages.addresses().start.next_multiple_of(granule), 4 * granule).unwrap();
+        let topology = TableTopology::new(2, &[]).unwrap();
+        let mut source = TrapSource::new(TrapParameters { enough: 12, ..Default::default() });
+        // SAFETY: - nothing is armed: it never starts.
+        unsafe { source.attach(&areas, &topology) }.unwrap();
+        let shared = source.shared.clone().unwrap();
+        let granules = &shared.placed.table().granules;
+        // All but the last one have enough.
+        let last = granules.len() - 2;
+        granules[..last].iter().step_by(2).for_each(|count| count.store(8, Relaxed));
+        let is_enough = |windows| {
+            shared.windows.store(windows, Relaxed);
+            source.is_enough()
+        };
+        assert_eq!([11, 12, 47, 48].map(is_enough), [false, false, false, true]);
+        granules[last].store(3, Relaxed);
+        assert_eq!([12, 48, 256].map(is_enough), [false, false, true]);
+        granules[last].store(8, Relaxed);
+        assert!(is_enough(1), "all is decided");
     }
 }

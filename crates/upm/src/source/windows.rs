@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed},
 };
 use std::thread::JoinHandle;
@@ -21,8 +21,11 @@ use super::table::Placed;
 pub(super) const MOST_GRANULES: usize = 16_384;
 /// 64 KiB.
 pub(super) const SMALLEST_GRANULE: u32 = 16;
-/// Samples of a granule after which its majority is clear, or its pages are looked at.
-const SAMPLES: u32 = 8;
+/// One page of so many may be undecided, and the counters can be judged.
+const UNDECIDED: usize = 20;
+/// How many times the windows that are enough pass before memory that none has seen is taken for
+/// unused.
+const PATIENCE: u64 = 4;
 
 /// Nanoseconds between two looks of a thread whose source is paused, and at most.
 const SHORTEST_REST: u64 = 200_000;
@@ -37,7 +40,7 @@ pub struct TrapParameters {
     pub length: u64,
     /// Windows of all recorded iterations, at most.
     pub windows: u64,
-    /// Windows after which the counters can be judged.
+    /// Windows after which the counters can be judged, where something is undecided still.
     pub enough: u64,
     /// Where the random times begin.
     pub seed: u64,
@@ -67,7 +70,7 @@ pub(super) struct Shared {
     /// When the next window is due.
     pub(super) due: AtomicU64,
     pub(super) windows: AtomicU64,
-    /// The window in which a granule was divided, or something was seen for the first time.
+    /// The window in which a granule was divided.
     pub(super) divided: AtomicU64,
     pub(super) stops: AtomicBool,
 }
@@ -75,8 +78,8 @@ pub(super) struct Shared {
 pub(super) struct Sampling {
     pub(super) random: u64,
     pub(super) fine: usize,
-    /// Granules and pages that had references before the last window.
-    pub(super) seen: usize,
+    /// All is armed in each window, whatever is decided: the windows of phases are compared.
+    pub(super) is_whole: bool,
     /// Arming failed, or an area is lost: it is not tried again.
     pub(super) is_broken: bool,
     /// Why arming failed.
@@ -100,9 +103,9 @@ pub(super) struct Pause {
     rest: Option<(u64, Vec<Range<usize>>)>,
 }
 
-/// Pieces that are armed again after a pause, at most; where there are more the window ends: each
-/// takes a system call.
-const MOST_PIECES: usize = 64;
+/// Pieces that are armed in a window, at most, or one of each area; and again after a pause, where
+/// the window ends if there are more. Each takes a system call.
+pub(super) const MOST_PIECES: usize = 64;
 
 impl Shared {
     /// Nothing is due.
@@ -110,7 +113,7 @@ impl Shared {
         let sampling = Sampling {
             random: seed | 1,
             fine: 0,
-            seen: 0,
+            is_whole: false,
             is_broken: false,
             error: None,
             is_lost: false,
@@ -161,13 +164,21 @@ impl Shared {
             // ORDERING: Relaxed - a number.
             self.divided.store(windows, Relaxed);
         }
-        if parameters.verifies && !table.is_intact() {
+        let pieces = if sampling.is_whole {
+            table.whole()
+        } else {
+            table.survey(self.waits(parameters)).pieces
+        };
+        if !pieces.is_empty() && parameters.verifies && !table.is_intact() {
             table.disarm();
             (sampling.is_broken, sampling.is_lost) = (true, true);
             return;
         }
-        sampling.is_armed = true;
-        if let Err(error) = table.arm() {
+        // What the last window has left armed is so until this one ends.
+        sampling.is_armed |= !pieces.is_empty();
+        if !pieces.is_empty()
+            && let Err(error) = table.arm(&pieces)
+        {
             table.disarm();
             (sampling.is_broken, sampling.is_armed) = (true, false);
             sampling.error = Some(error);
@@ -269,39 +280,34 @@ impl Sampling {
 }
 
 impl Shared {
-    /// Divides granules whose majority is not clear; true when there was one, or when there are
-    /// references to what had none before: more may come.
-    pub(super) fn divide(&self, sampling: &mut Sampling) -> bool {
+    /// Divides granules whose majority is not clear; true when there was one.
+    fn divide(&self, sampling: &mut Sampling) -> bool {
         let table = self.placed.table();
         let per_granule = 1usize << (table.granule_shift - table.page_shift);
-        let room = MOST_GRANULES.saturating_sub(table.is_fine.len());
-        let (mut is_divided, mut seen) = (false, 0);
-        let is_seen = |counts: &[AtomicU32]| counts.iter().any(|count| count.load(Relaxed) > 0);
-        for (granule, is_fine) in table.is_fine.iter().enumerate() {
-            // ORDERING: Relaxed - written under the lock; a handler that sees it late counts one
-            // sample for the granule, which is not read any more.
-            if is_fine.load(Relaxed) {
-                continue;
-            }
-            let counts = &table.granules[granule * table.nodes..][..table.nodes];
-            seen += usize::from(is_seen(counts));
-            if (sampling.fine + 1) * per_granule > room {
-                continue;
-            }
-            let counts = counts.iter().map(|count| count.load(Relaxed));
-            let sum: u32 = counts.clone().sum();
-            let most = counts.max().unwrap_or(0);
-            // Clear: three of four samples.
-            if sum >= SAMPLES && u64::from(most) * 4 < u64::from(sum) * 3 {
-                is_fine.store(true, Relaxed);
-                sampling.fine += 1;
-                is_divided = true;
-            }
+        let room = MOST_GRANULES.saturating_sub(table.is_fine.len()) / per_granule;
+        let divided = table.divide(room.saturating_sub(sampling.fine));
+        sampling.fine += divided;
+        divided > 0
+    }
+
+    /// Whether memory that no window has seen is waited for.
+    fn waits(&self, parameters: &TrapParameters) -> bool {
+        // ORDERING: Relaxed, both - numbers.
+        let (windows, divided) = (self.windows.load(Relaxed), self.divided.load(Relaxed));
+        windows.saturating_sub(divided) < parameters.enough.saturating_mul(PATIENCE)
+    }
+
+    /// Whether enough was sampled to decide by, after so many windows that were used.
+    pub(super) fn is_enough(&self, parameters: &TrapParameters, used: u64) -> bool {
+        // ORDERING: Relaxed - a number.
+        let windows = self.windows.load(Relaxed);
+        if windows >= parameters.windows {
+            return true;
         }
-        seen += table.pages.chunks(table.nodes.max(1)).filter(|counts| is_seen(counts)).count();
-        let is_new = seen > sampling.seen;
-        sampling.seen = seen;
-        is_divided || is_new
+        let survey = self.placed.table().survey(self.waits(parameters));
+        survey.undecided == 0
+            || windows.saturating_sub(used) >= parameters.enough
+                && survey.undecided * UNDECIDED <= survey.used
     }
 }
 

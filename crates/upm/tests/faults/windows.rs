@@ -73,7 +73,8 @@ fn a_window_ends_by_itself_after_its_length() {
 fn in_a_pause_nothing_is_armed_and_no_window_begins() {
     let pages = Pages::map(64 * numa::page_bytes()).unwrap();
     let mut source = source_on(&pages, eager());
-    source.start(Scope::Iteration).unwrap();
+    // All is armed in each window, also when it is decided.
+    source.start(Scope::Phases).unwrap();
     for _ in 0..20 {
         source.resume();
         let before = source.windows();

@@ -32,6 +32,16 @@ fn the_worst_placement_is_repaired_by_userfaults_and_the_engine_ends() {
     repair(&topology, worst_shared(&topology), with(&topology, source));
 }
 
+/// The same by guards, where the kernel has them for shared memory.
+#[test]
+fn the_worst_placement_is_repaired_by_guards_and_the_engine_ends() {
+    let topology = machine!();
+    match TrapSource::by_guards(slow()) {
+        Ok(source) => repair(&topology, worst_shared(&topology), with(&topology, source)),
+        Err(error) => platform::skip!("{error}"),
+    }
+}
+
 fn worst_shared(topology: &KernelTopology) -> HotArray<u64> {
     let worst = Placement::WorstCase(Node(1));
     let mut memory = HotArray::shared(SLICES * WORDS, worst, topology).unwrap();
