@@ -30,7 +30,7 @@
 use std::convert::Infallible;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -80,8 +80,8 @@ pub(crate) enum Call {
         pidfd: OwnedFd,
         /// Where answers go.
         mailbox: Mailbox,
-        /// It is of the administrators' group.
-        administers: bool,
+        /// The group of administrators, where it is of that.
+        of_admins: Option<u32>,
     },
     /// It said something.
     Said(ToManager),
@@ -172,14 +172,38 @@ impl Serials {
 }
 
 /// Which users may come in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Doorman {
     /// The manager's user.
     pub(crate) owner: u32,
     /// Every user, and not only that user and the superuser.
     pub(crate) public: bool,
     /// The group of administrators.
-    pub(crate) admins: Option<u32>,
+    pub(crate) admins: Admins,
+}
+
+/// The group of administrators, which the scheduler may change and the API thread reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Admins(Arc<AtomicU32>);
+
+impl Admins {
+    /// What stands for none: a number that no group has.
+    const NONE: u32 = u32::MAX;
+
+    pub(crate) fn new(group: Option<u32>) -> Self {
+        Self(Arc::new(AtomicU32::new(group.unwrap_or(Self::NONE))))
+    }
+
+    pub(crate) fn set(&self, group: Option<u32>) {
+        // ORDERING: Relaxed - the number says all. What the API thread found out by an older one
+        // comes with that, and does not count any more.
+        self.0.store(group.unwrap_or(Self::NONE), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Option<u32> {
+        // ORDERING: Relaxed - as `set`.
+        Some(self.0.load(Ordering::Relaxed)).filter(|group| *group != Self::NONE)
+    }
 }
 
 /// The clients' side of the queue of calls.

@@ -48,8 +48,6 @@ const OTHER_DESCRIPTORS: u64 = 256;
 pub const QUANTUM: Duration = Duration::from_millis(100);
 /// The time between asking for a processor and squeezing, unless another one is set.
 pub const GRACE: Duration = Duration::from_millis(2);
-/// The group whose members may change what concerns all users, unless another one is set.
-pub const ADMIN_GROUP: &str = "cpumgr";
 /// How long a manager that was not started by hand stays without programs.
 pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
 
@@ -240,8 +238,8 @@ fn serve_after(
     };
     let above = environment.clone().then(options.above()?);
     let whole = files.clone().then(above.clone());
-    let rules = Rules::of(&whole);
-    let reload = Reload::new(sources, above, whole);
+    let rules = Rules::of_manager(&whole, options.system);
+    let reload = Reload::new(sources, above, whole, options.system);
     let (of_files, both) = (files.clone(), files.then(environment.clone()));
     let cpus = options.cpus.clone().or_else(|| both.cpus.clone().flatten());
     let is_named = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -262,8 +260,6 @@ fn serve_after(
         Some(IdleExit::Never) | None => None,
     };
     let mut kept = if options.widen { fresh::begin() } else { Vec::new() };
-    let admins = both.admin_group.as_deref().unwrap_or(ADMIN_GROUP);
-    let admins = options.system.then(|| group_number(admins)).flatten();
     let (machine, cpus) = machine::managed(cpus.as_ref())?;
     let narrow = if options.widen { machine::narrowed(&cpus, options.starter) } else { None };
     if let Some(Narrow { processors, of, why, .. }) = &narrow {
@@ -355,7 +351,6 @@ fn serve_after(
         level,
         fair_share,
         public: options.system,
-        admins,
         domain: options.domain,
         fences,
         heeds_strangers: strangers == Strangers::Leave,
@@ -383,27 +378,6 @@ fn serve_after(
         Ended::Displaced => Err(InstanceError::Displaced { socket }.into()),
         Ended::Restarts(settings) => Err(background::begin_anew(options, *settings, listener)),
         ended => Ok(ended),
-    }
-}
-
-/// The number of a group; `None`: there is no such group, and the log says so.
-fn group_number(name: &str) -> Option<u32> {
-    if name.is_empty() {
-        return None;
-    }
-    match nix::unistd::Group::from_name(name) {
-        Ok(Some(group)) => Some(group.gid.as_raw()),
-        Ok(None) => {
-            tracing::info!(
-                group = name,
-                "there is no such group: only this user and the superuser administer"
-            );
-            None
-        }
-        Err(error) => {
-            tracing::warn!(group = name, %error, "the group of administrators is not known");
-            None
-        }
     }
 }
 

@@ -12,12 +12,13 @@
 //! - The environment and the command line, which do not change, stand above the files as at the
 //!   start.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use platform::event::Doorbell;
 
+use crate::cli::{HISTORY_AGE, HISTORY_SIZE, Listen, TRACE_SIZE};
 use crate::config::{Config, Rules, Sources};
 
 /// What was read.
@@ -32,6 +33,8 @@ pub struct Reload {
     sources: Sources,
     /// What stands above the files.
     above: Config,
+    /// It serves all users.
+    system: bool,
     /// What they said together when the manager began.
     first: Config,
     /// What the thread is to say, and to which askers.
@@ -41,8 +44,8 @@ pub struct Reload {
 
 impl Reload {
     /// Of a manager that began with `first`.
-    pub(crate) fn new(sources: Sources, above: Config, first: Config) -> Self {
-        Self { sources, above, first, reading: None, later: Vec::new() }
+    pub(crate) fn new(sources: Sources, above: Config, first: Config, system: bool) -> Self {
+        Self { sources, above, system, first, reading: None, later: Vec::new() }
     }
 
     /// Reads for `asker`, and rings `bell` when that is done.
@@ -54,10 +57,10 @@ impl Reload {
             self.later.push(asker);
             return Ok(());
         }
-        let (sources, above) = (self.sources.clone(), self.above.clone());
+        let (sources, above, system) = (self.sources.clone(), self.above.clone(), self.system);
         let (outcome, reading) = mpsc::sync_channel(1);
         let read = move || {
-            let said = whole(&sources, above);
+            let said = whole(&sources, above, system);
             // The scheduler may have ended meanwhile.
             let _taken = outcome.send(said);
             if let Err(error) = bell.ring() {
@@ -95,34 +98,38 @@ impl Reload {
     /// Keys of which `said` has other values than the manager began with, and that are read at a
     /// start only.
     pub(crate) fn for_later(&self, said: &Config) -> Vec<String> {
-        let none =
-            |path: &Option<std::path::PathBuf>| path.clone().filter(|path| path != Path::new(""));
-        let size = |it: &Config| it.trace_size.unwrap_or(crate::cli::TRACE_SIZE);
         let first = &self.first;
-        let changed = [
-            ("cpus", first.cpus.clone().flatten() != said.cpus.clone().flatten()),
-            ("fence", none(&first.fence) != none(&said.fence)),
-            ("trace", none(&first.trace) != none(&said.trace)),
-            ("trace-size", size(first) != size(said)),
-            (
-                "history",
-                first.history.clone().unwrap_or_default()
-                    != said.history.clone().unwrap_or_default(),
-            ),
-            ("history-size", first.history_size != said.history_size),
-            ("history-age", first.history_age != said.history_age),
-            ("admin-group", first.admin_group != said.admin_group),
-        ];
-        changed.into_iter().filter(|(_, is)| *is).map(|(key, _)| key.to_owned()).collect()
+        let changed = START_ONLY.into_iter().filter(|(_, read)| read(first) != read(said));
+        changed.map(|(key, _)| key.to_owned()).collect()
     }
 }
 
+/// What a configuration says of one key, the default where it says nothing.
+type Read = fn(&Config) -> String;
+
+/// The keys that are read at a start only.
+pub(crate) const START_ONLY: [(&str, Read); 8] = [
+    ("cpus", |it| it.cpus.clone().flatten().map_or_else(String::new, |it| it.to_string())),
+    ("fence", |it| path(&it.fence)),
+    ("trace", |it| path(&it.trace)),
+    ("trace-size", |it| it.trace_size.unwrap_or(TRACE_SIZE).to_string()),
+    ("history", |it| format!("{:?}", it.history.clone().unwrap_or_default())),
+    ("history-size", |it| it.history_size.unwrap_or(HISTORY_SIZE).to_string()),
+    ("history-age", |it| format!("{:?}", it.history_age.unwrap_or(HISTORY_AGE))),
+    ("listen", |it| it.listen.unwrap_or(Listen::Off).to_string()),
+];
+
+/// An empty path names no file, as does none.
+fn path(named: &Option<PathBuf>) -> String {
+    format!("{:?}", named.clone().unwrap_or_default())
+}
+
 /// What all sources say together.
-fn whole(sources: &Sources, above: Config) -> Outcome {
+fn whole(sources: &Sources, above: Config, system: bool) -> Outcome {
     let said = sources.load().map_err(|error| error.to_string())?.then(above);
     said.make_policy()?;
-    // Users are looked up here: that may take its time, too.
-    let rules = Rules::of(&said);
+    // Users and groups are looked up here: that may take its time, too.
+    let rules = Rules::of_manager(&said, system);
     Ok((said, rules))
 }
 
@@ -150,7 +157,7 @@ mod tests {
         let above = Config { mpl: Some(crate::cli::Level::AtMost(3)), ..Config::default() };
         let bell = Arc::new(Doorbell::new().unwrap());
         let sources = Sources::usual(true, Some(&file));
-        let mut reload = Reload::new(sources, above.clone(), Config::default());
+        let mut reload = Reload::new(sources, above.clone(), Config::default(), false);
         assert!(reload.take(|| Arc::clone(&bell)).is_none());
         reload.ask(Some(1), Arc::clone(&bell)).unwrap();
         fs::write(&file, "mpl = 1\nfence = \"/f\"").unwrap();

@@ -32,7 +32,7 @@ use platform::{SysError, SysResult};
 use policies::{AppId, Cause};
 
 use crate::allowance::Allowances;
-use crate::api::{Api, CALLS, Doorman, Serials};
+use crate::api::{Admins, Api, CALLS, Doorman, Serials};
 use crate::config::Rules;
 use crate::fence::Fences;
 use crate::foreign::Foreign;
@@ -208,12 +208,13 @@ impl Server {
         page.set_state(State { domain: domain.is_some(), ..State::default() });
         let serials = Serials::new();
         let owner = nix::unistd::geteuid().as_raw();
-        let doorman = Doorman { owner, public: setup.public, admins: setup.admins };
+        let admins = Admins::new(setup.rules.admins());
+        let doorman = Doorman { owner, public: setup.public, admins };
         // With one processor there is nothing to leave.
         let heeds = setup.heeds_strangers && setup.cpus.len() > 1;
         let foreign = heeds.then(setup::none_known);
         // The last thing that can fail: from now on the API thread answers connections.
-        let api = start(setup.listener, doorman, serials.clone())?;
+        let api = start(setup.listener, doorman.clone(), serials.clone())?;
         setup.reactor.add_calls(api.bell())?;
         let mut server = Self {
             page,
@@ -231,7 +232,7 @@ impl Server {
             idle_exit: setup.idle_exit.map(nanos),
             grace: nanos(setup.grace),
             kernel: Counted::new(setup.kernel),
-            looks: bounds::allowances(doorman.owner),
+            looks: bounds::allowances(owner),
             level: setup.level,
             attached: BTreeMap::new(),
             watches: BTreeMap::new(),

@@ -228,6 +228,21 @@ fn what_is_read_at_a_start_only_is_named() {
     let said = manager.reload();
     assert!(said.contains("fence, trace-size") && said.contains("cpumgr restart"), "{said}");
     assert_eq!(manager.numbers().1, 20);
+    // A default that is written down is no change.
+    manager.write("listen = \"off\"\nhistory-age = \"90d\"\nhistory-size = \"16M\"\n");
+    assert_eq!(manager.reload(), "");
+    manager.write("listen = 9477\n");
+    let said = manager.reload();
+    assert!(said.contains("listen: what changed there"), "{said}");
+    let log = manager.log();
+    assert!(log.contains("the configuration is in force") && log.contains("[\"listen\"]"), "{log}");
+}
+
+#[test]
+fn an_address_of_the_command_line_stands_above_that_of_the_file() {
+    let manager = Configured::start("", &["--listen", "off"]);
+    manager.write("listen = 9477\n");
+    assert_eq!(manager.reload(), "");
 }
 
 #[test]

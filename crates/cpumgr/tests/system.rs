@@ -99,6 +99,32 @@ fn programs_of_two_users_share_the_machine_and_nothing_else() {
 }
 
 #[test]
+fn another_group_administers_from_a_reload_on() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("c.toml");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write("admin-group = \"\"");
+    let manager = Manager::start(&["--system", "--config", file.to_str().unwrap()]);
+    let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
+    let group = nix::unistd::Group::from_gid(STRANGER.into()).unwrap();
+    let Some(group) = group else {
+        return platform::skip!("group {STRANGER} has no name here");
+    };
+    let reload = || {
+        let output = cpumgr().args(["reload", "--socket"]).arg(manager.socket()).output().unwrap();
+        assert!(output.status.success() && errors(&output).is_empty(), "{}", errors(&output));
+    };
+    let may = || for_all.say(&manager, &["set", "quantum", "50ms"]).status.success();
+    assert!(!may());
+    write(&format!("admin-group = \"{}\"", group.name));
+    reload();
+    assert!(may());
+    write("admin-group = \"\"");
+    reload();
+    assert!(!may());
+}
+
+#[test]
 fn any_number_of_working_programs_of_one_user_leaves_another_its_half() {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--system", "--cpus", &cpus]);

@@ -201,7 +201,7 @@ async fn serve(
     let usual = if doorman.public { Backlog::Shared } else { Backlog::Own };
     loop {
         while let Some(one) = lines.next(|uid| may_come_in(uid, share, &costs, &others)) {
-            match open(one, doorman, serials.next(), &line, &others, &costs).await {
+            match open(one, &doorman, serials.next(), &line, &others, &costs).await {
                 Ok(client) => drop(clients.spawn_local(client.serve())),
                 Err(error) => tracing::debug!(%error, "a connection was not taken"),
             }
@@ -331,7 +331,7 @@ fn still_there(socket: &OwnedFd, owed: bool) -> SysResult<()> {
 /// Finds out which process that is, and tells the scheduler.
 async fn open(
     (socket, owed): (OwnedFd, bool),
-    doorman: Doorman,
+    doorman: &Doorman,
     serial: u64,
     line: &Line,
     others: &Others,
@@ -344,7 +344,7 @@ async fn open(
     let account = costs.of(peer.uid);
     account.charge(costs::CONNECTION);
     let (sender, mailbox) = mpsc::channel(MAILBOX);
-    let administers = doorman.admins.is_some_and(|group| is_of(&socket, peer.gid, group));
+    let of_admins = doorman.admins.get().filter(|group| is_of(&socket, peer.gid, *group));
     let welcome = doorman.public || peer.uid == doorman.owner || peer.uid == 0;
     let refusal = (!welcome).then(|| format!("this manager belongs to user {}", doorman.owner));
     let client = Client::new(
@@ -356,7 +356,7 @@ async fn open(
         account,
         refusal,
     )?;
-    line.call(serial, Call::Opened { peer, pidfd, mailbox: Mailbox(sender), administers }).await;
+    line.call(serial, Call::Opened { peer, pidfd, mailbox: Mailbox(sender), of_admins }).await;
     Ok(client)
 }
 
@@ -378,6 +378,7 @@ mod tests {
 
     use platform::event::Doorbell;
 
+    use super::super::Admins;
     use super::*;
 
     #[test]
@@ -436,8 +437,8 @@ mod tests {
             // Nothing is left of the burst.
             costs.charge(owner, costs::OWN.burst);
             assert!(costs.is_free(owner));
-            let doorman = Doorman { owner, public: false, admins: None };
-            open((socket, false), doorman, 1, &line, &others, &costs).await.unwrap();
+            let doorman = Doorman { owner, public: false, admins: Admins::new(None) };
+            open((socket, false), &doorman, 1, &line, &others, &costs).await.unwrap();
             assert!(!costs.is_free(owner), "it came in for nothing");
         });
     }

@@ -1,4 +1,5 @@
-//! What a configuration says of single users and programs: weights and limits.
+//! What a configuration says of single users and programs, weights and limits, and of the group that
+//! administers.
 //!
 //! # Rules
 //! - R1 A user's table is named by its name or its number, a program's by the name that the kernel
@@ -9,13 +10,16 @@
 
 use std::collections::BTreeMap;
 
-use nix::unistd::User;
+use nix::unistd::{Group, User};
 use serde::{Deserialize, Deserializer};
 
 use super::Written;
 use super::classes::ClassTable;
 use crate::cli;
 use crate::limits::Weight;
+
+/// The group whose members may change what concerns all users, unless another one is set.
+pub(crate) const ADMIN_GROUP: &str = "cpumgr";
 
 /// Of one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -69,10 +73,12 @@ pub struct Rules {
     users: BTreeMap<u32, UserRule>,
     programs: BTreeMap<String, ProgramRule>,
     classes: ClassTable,
+    admins: Option<u32>,
 }
 
 impl Rules {
-    /// Looks the users up. A name that no user has is left out, and the log says so.
+    /// Looks the users up. A name that no user has is left out, and the log says so. No group
+    /// administers.
     pub fn of(config: &super::Config) -> Self {
         let mut users = BTreeMap::new();
         for (name, rule) in &config.users {
@@ -81,7 +87,26 @@ impl Rules {
                 None => tracing::warn!(user = name, "there is no such user: its table is left out"),
             }
         }
-        Self { users, programs: config.programs.clone(), classes: ClassTable::of(config) }
+        Self {
+            users,
+            programs: config.programs.clone(),
+            classes: ClassTable::of(config),
+            admins: None,
+        }
+    }
+
+    /// The same for a manager of all users (`system`), where the members of a group administer,
+    /// which is looked up.
+    #[must_use]
+    pub fn of_manager(config: &super::Config, system: bool) -> Self {
+        let name = config.admin_group.as_deref().unwrap_or(ADMIN_GROUP);
+        let admins = Some(name).filter(|name| system && !name.is_empty()).and_then(admins);
+        Self { admins, ..Self::of(config) }
+    }
+
+    /// The group whose members may change what concerns all users.
+    pub(crate) fn admins(&self) -> Option<u32> {
+        self.admins
     }
 
     /// The weights of users that have one.
@@ -115,6 +140,24 @@ impl Rules {
 pub(super) fn number(name: &str) -> Option<u32> {
     let named = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
     named.or_else(|| name.parse().ok())
+}
+
+/// The number of the group of administrators; `None`: there is no such group, and the log says so.
+fn admins(name: &str) -> Option<u32> {
+    match Group::from_name(name) {
+        Ok(Some(group)) => Some(group.gid.as_raw()),
+        Ok(None) => {
+            tracing::info!(
+                group = name,
+                "there is no such group: only this user and the superuser administer"
+            );
+            None
+        }
+        Err(error) => {
+            tracing::warn!(group = name, %error, "the group of administrators is not known");
+            None
+        }
+    }
 }
 
 /// Of none a program would do nothing.

@@ -2,6 +2,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use super::*;
+use crate::reload::START_ONLY;
 
 fn line_and_text(text: &str) -> (usize, String) {
     Config::parse(text).unwrap_err()
@@ -51,10 +52,12 @@ fn the_shipped_file_has_every_key_with_its_default() {
         history: Some(crate::history::Keep::On),
         history_size: Some(cli::HISTORY_SIZE),
         history_age: Some(cli::HISTORY_AGE),
-        admin_group: Some(crate::daemon::ADMIN_GROUP.to_owned()),
+        admin_group: Some(rules::ADMIN_GROUP.to_owned()),
         ..Config::default()
     };
     assert_eq!(shipped, usual);
+    // Nothing changes when a file begins to name a default, or ceases to.
+    assert!(START_ONLY.iter().all(|(_, read)| read(&shipped) == read(&Config::default())));
     // The list of keys is what the reader itself says is allowed.
     let (_, allowed) = line_and_text("colour = 1");
     let keys: Vec<&str> = allowed.split('`').skip(3).step_by(2).collect();
@@ -63,6 +66,24 @@ fn the_shipped_file_has_every_key_with_its_default() {
         let stands =
             |line: &str| line.starts_with(&format!("{key} =")) || line.contains(&format!("[{key}"));
         assert!(SHIPPED.lines().any(stands), "{key} is not in the shipped file");
+    }
+}
+
+#[test]
+fn the_keys_that_are_read_at_a_start_only_are_named_where_people_read() {
+    let readme = include_str!("../../README.md");
+    let between = |text: &'static str, from: &str, to: &str| {
+        let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("{from:?} is not there"));
+        rest.split_once(to).unwrap_or_else(|| panic!("{to:?} is not there")).0
+    };
+    let shipped = between(SHIPPED, "`cpumgr reload`; ", "only when it starts");
+    let said = between(readme, "leaves everything as it was", "are read at a start only");
+    for text in [shipped, said.rsplit_once(").").unwrap().1] {
+        let mut named: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+        let mut keys = START_ONLY.map(|(key, _)| key);
+        named.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(named, keys, "{text}");
     }
 }
 

@@ -39,6 +39,7 @@ impl Options {
             trace: self.trace.clone(),
             trace_size: self.trace_size,
             history: self.history.clone(),
+            listen: self.listen,
             ..told
         })
     }

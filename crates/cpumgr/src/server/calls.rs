@@ -27,9 +27,9 @@ impl Server {
     pub(super) fn called(&mut self, serial: u64, call: Call, now: u64) {
         self.idle_since = now;
         match call {
-            Call::Opened { peer, pidfd, mailbox, administers } => {
+            Call::Opened { peer, pidfd, mailbox, of_admins } => {
                 let mut connection = Connection::new(serial, Some(mailbox), peer, pidfd);
-                connection.administers = administers;
+                connection.of_admins = of_admins;
                 self.connections.insert(serial, connection);
             }
             // A client that was taken down earlier in this pass.

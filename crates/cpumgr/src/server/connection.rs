@@ -26,8 +26,8 @@ pub(super) struct Connection {
     /// Where answers go; gone when an announced program closed its end: by exec.
     pub(super) mailbox: Option<Mailbox>,
     pub(super) peer: Peer,
-    /// It was of the administrators' group when it connected.
-    pub(super) administers: bool,
+    /// The group of administrators of which it was when it connected.
+    pub(super) of_admins: Option<u32>,
     pub(super) pidfd: OwnedFd,
     /// The pidfd is waited for.
     pub(super) watched: bool,
@@ -75,7 +75,7 @@ impl Connection {
             serial,
             mailbox,
             peer,
-            administers: false,
+            of_admins: None,
             pidfd,
             watched: false,
             announced: false,

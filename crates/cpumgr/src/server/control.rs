@@ -33,7 +33,7 @@ impl Server {
             || matches!(control, Control::Cancel { .. });
         if !own && !self.may_administer(serial) {
             let mut reason = format!("that is for user {}, the superuser", self.doorman.owner);
-            reason.push_str(match self.doorman.admins {
+            reason.push_str(match self.doorman.admins.get() {
                 Some(_) => ", and members of the administrators' group (admin-group)",
                 None => " and no other one",
             });

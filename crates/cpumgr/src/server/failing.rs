@@ -37,7 +37,7 @@ impl Scene {
         let peer = Peer { pid, uid: nix::unistd::geteuid().as_raw(), gid: 0 };
         self.server.called(
             serial,
-            Call::Opened { peer, pidfd, mailbox, administers: false },
+            Call::Opened { peer, pidfd, mailbox, of_admins: None },
             self.now,
         );
         self.clients.push(Client { serial, answers, view: None });

@@ -153,7 +153,7 @@ pub(super) mod tests {
         let serial = server.serials.next();
         let peer = Peer { pid: process.pid(), uid, gid: 0 };
         let pidfd = platform::process::pidfd_open(process.pid()).unwrap();
-        server.called(serial, Call::Opened { peer, administers: false, pidfd, mailbox }, now);
+        server.called(serial, Call::Opened { peer, of_admins: None, pidfd, mailbox }, now);
         server.called(serial, Call::Said(ToManager::Announce { attach: true }), now);
         server.called(serial, Call::Closed, now);
         server.finish_pass(now);

@@ -170,7 +170,7 @@ impl World {
         let pidfd = end.as_fd().try_clone_to_owned().unwrap();
         let line = Line { world: self, serial, end, mailbox: receiver };
         let peer = Peer { pid, uid, gid: 0 };
-        line.call(Call::Opened { peer, pidfd, mailbox, administers: false });
+        line.call(Call::Opened { peer, pidfd, mailbox, of_admins: None });
         line
     }
 
@@ -383,7 +383,6 @@ pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
         level: None,
         fair_share: None,
         public: false,
-        admins: None,
         domain: false,
         fences: None,
         heeds_strangers: false,

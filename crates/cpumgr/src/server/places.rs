@@ -90,7 +90,7 @@ pub(super) mod tests {
                 peer: Peer { pid: Pid(pid), uid, gid: 0 },
                 pidfd,
                 mailbox,
-                administers: false,
+                of_admins: None,
             },
             0,
         );

@@ -103,12 +103,13 @@ impl Server {
         Ok(())
     }
 
-    /// Classes, users' weights and caps hold at once, what is said of programs for those that
-    /// arrive from now on.
+    /// Classes, users' weights and caps, and which group administers hold at once, what is said of
+    /// programs for those that arrive from now on.
     pub(super) fn set_rules(&mut self, rules: Rules) {
         self.ledger.set_user_weights(rules.weights());
         self.ledger.set_user_caps(rules.caps());
         self.ledger.set_classes(rules.class_table().classes.clone());
+        self.doorman.admins.set(rules.admins());
         self.rules = rules;
         self.classify_all();
     }

@@ -49,8 +49,6 @@ pub struct Setup {
     pub fair_share: Option<Duration>,
     /// Every user's programs may come, and not only those of its own.
     pub public: bool,
-    /// The group whose members may administer.
-    pub admins: Option<u32>,
     /// Programs may pass processors to each other.
     pub domain: bool,
     /// Where programs that do not obey are fenced in.
