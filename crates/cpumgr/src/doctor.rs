@@ -15,6 +15,7 @@ use crate::{json, preload};
 
 mod machine;
 mod pools;
+mod process;
 
 pub use pools::{Follows, Pool};
 
@@ -70,6 +71,8 @@ pub struct Findings {
 pub struct Pools {
     /// The process, or the program's file, escaped.
     pub of: String,
+    /// What it may use, and what cannot be told of it.
+    pub findings: Vec<Finding>,
     /// The pools of threads that it has, or that its file names.
     pub pools: Vec<Pool>,
 }
@@ -80,7 +83,9 @@ pub struct Pools {
 /// When something of the machine is wrong, or there is no such process or program.
 pub fn run(args: &DoctorArgs) -> Result<(), Error> {
     if let Some(pid) = args.pid {
-        return show_pools(&Pools { of: pid.to_string(), pools: pools::of_process(pid)? }, args);
+        let pools = pools::of_process(pid)?;
+        let findings = process::look(pid, args.socket.as_deref());
+        return show_pools(&Pools { of: pid.to_string(), findings, pools }, args);
     }
     if let Some(program) = args.program.first() {
         let path = preload::find(Path::new(program)).filter(|path| path.exists());
@@ -90,7 +95,13 @@ pub fn run(args: &DoctorArgs) -> Result<(), Error> {
             source: std::io::ErrorKind::NotFound.into(),
         })?;
         let of = printable(&path.display().to_string());
-        return show_pools(&Pools { of, pools: pools::of_program(&path)? }, args);
+        let later = Finding::note(
+            "later",
+            "what it loads while it runs, as the interpreter of a script does, is not in its file",
+            "ask `cpumgr doctor PID` while it runs",
+        );
+        let (findings, pools) = (vec![later], pools::of_program(&path)?);
+        return show_pools(&Pools { of, findings, pools }, args);
     }
     let findings = Findings { findings: machine::look(args.socket.as_deref()) };
     match args.json {
@@ -110,21 +121,26 @@ pub fn run(args: &DoctorArgs) -> Result<(), Error> {
 
 impl Findings {
     fn text(&self, style: Style) -> String {
-        let mut text = String::new();
-        for Finding { check, verdict, says, remedy } in &self.findings {
-            let mark = match verdict {
-                Verdict::Well => style.good("well "),
-                Verdict::Note => style.bad("note "),
-                Verdict::Wrong => style.bad("WRONG"),
-            };
-            // Writing to a string cannot fail.
-            let _written = writeln!(text, "{mark} {check:<14} {}", printable(says));
-            if let Some(remedy) = remedy {
-                let _written = writeln!(text, "{:21}-> {}", "", printable(remedy));
-            }
-        }
-        text
+        lines(&self.findings, style)
     }
+}
+
+/// Each with its remedy below it.
+fn lines(findings: &[Finding], style: Style) -> String {
+    let mut text = String::new();
+    for Finding { check, verdict, says, remedy } in findings {
+        let mark = match verdict {
+            Verdict::Well => style.good("well "),
+            Verdict::Note => style.bad("note "),
+            Verdict::Wrong => style.bad("WRONG"),
+        };
+        // Writing to a string cannot fail.
+        let _written = writeln!(text, "{mark} {check:<14} {}", printable(says));
+        if let Some(remedy) = remedy {
+            let _written = writeln!(text, "{:21}-> {}", "", printable(remedy));
+        }
+    }
+    text
 }
 
 fn show_pools(pools: &Pools, args: &DoctorArgs) -> Result<(), Error> {
@@ -136,22 +152,22 @@ fn show_pools(pools: &Pools, args: &DoctorArgs) -> Result<(), Error> {
 
 impl Pools {
     fn text(&self, style: Style) -> String {
+        let mut text = format!("{}:\n{}", self.of, lines(&self.findings, style));
         if self.pools.is_empty() {
-            return format!(
-                "{}: no pool of threads that is known here; under `cpumgr run` its threads are \
-                 bound to its processors from outside\n",
-                self.of
+            text.push_str(
+                "no pool of threads that is known here; under `cpumgr run` its threads are bound \
+                 to its processors from outside\n",
             );
         }
-        let mut text = format!("{}:\n", self.of);
-        for Pool { name, file, follows, says } in &self.pools {
+        for Pool { name, version, file, follows, says } in &self.pools {
             let mark = match follows {
                 Follows::Yes => style.good("follows  "),
                 Follows::Bound => style.bad("is bound "),
                 Follows::Unknown => "unknown  ".to_owned(),
             };
+            let version = version.as_ref().map_or(String::new(), |it| format!(" ({it})"));
             // Writing to a string cannot fail.
-            let _written = writeln!(text, "{mark} {name:<10} {}", printable(file));
+            let _written = writeln!(text, "{mark} {name:<10} {}{version}", printable(file));
             let _written = writeln!(text, "{:10}-> {says}", "");
         }
         text

@@ -97,11 +97,10 @@ impl Image {
         let segments = self.segments();
         let entries = segments.iter().find_map(|it| it.dynamic(end, self).ok().flatten())?;
         let entries = || entries.iter().take_while(|it| it.tag32(end) != Some(elf::DT_NULL));
-        let value =
-            |tag: u32| entries().find(|it| it.tag32(end) == Some(tag)).map(|it| it.d_val(end));
-        let strings = file_range(segments, value(elf::DT_STRTAB)?, value(elf::DT_STRSZ)?)?;
-        let mut needs = Needs { own_path: value(elf::DT_RPATH).is_some(), ..Needs::default() };
-        needs.own_path &= value(elf::DT_RUNPATH).is_none();
+        let has = |tag: u32| entries().any(|it| it.tag32(end) == Some(tag));
+        let strings = self.names()?;
+        let mut needs = Needs { own_path: has(elf::DT_RPATH), ..Needs::default() };
+        needs.own_path &= !has(elf::DT_RUNPATH);
         for entry in entries().filter(|it| it.tag32(end) == Some(elf::DT_NEEDED)) {
             let from =
                 strings.start.checked_add(entry.d_val(end)).filter(|from| *from < strings.end)?;
@@ -111,14 +110,52 @@ impl Image {
         Some(needs)
     }
 
+    /// Where in the file its dynamic section's names stand.
+    fn names(&self) -> Option<Range<u64>> {
+        let end = LittleEndian;
+        let segments = self.segments();
+        let entries = segments.iter().find_map(|it| it.dynamic(end, self).ok().flatten())?;
+        let entries = || entries.iter().take_while(|it| it.tag32(end) != Some(elf::DT_NULL));
+        let value =
+            |tag: u32| entries().find(|it| it.tag32(end) == Some(tag)).map(|it| it.d_val(end));
+        file_range(segments, value(elf::DT_STRTAB)?, value(elf::DT_STRSZ)?)
+    }
+
+    /// Whether a function or variable that it offers or asks for has a name with this piece;
+    /// `None`: its names cannot be read.
+    pub(crate) fn has_name(&self, piece: &[u8]) -> Option<bool> {
+        let names = self.names()?;
+        let size = names.end.checked_sub(names.start)?;
+        let names = self.read_bytes_at(names.start, size).ok()?;
+        Some(memmem(names, piece).is_some())
+    }
+
     /// Whether its constants hold a text.
     pub(crate) fn has_constant(&self, text: &[u8]) -> bool {
+        self.constants().is_some_and(|bytes| memmem(bytes, text).is_some())
+    }
+
+    /// The version that stands after a text among its constants: digits and dots.
+    pub(crate) fn version_after(&self, text: &[u8]) -> Option<String> {
+        let mut rest = self.constants()?;
+        while let Some(at) = memmem(rest, text) {
+            rest = &rest[at + text.len()..];
+            let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+            let version: Vec<u8> = rest.iter().take_while(is_part).take(16).copied().collect();
+            let version = String::from_utf8(version).unwrap_or_default();
+            let version = version.trim_end_matches('.');
+            if version.contains('.') && version.starts_with(|it: char| it.is_ascii_digit()) {
+                return Some(version.to_owned());
+            }
+        }
+        None
+    }
+
+    fn constants(&self) -> Option<&[u8]> {
         let end = LittleEndian;
-        let sections = self.head().and_then(|head| head.sections(end, self).ok());
-        let constants = sections
-            .and_then(|sections| sections.section_by_name(end, b".rodata").map(|(_, it)| it));
-        let constants = constants.and_then(|it| it.data(end, self).ok());
-        constants.is_some_and(|bytes| bytes.windows(text.len()).any(|window| window == text))
+        let sections = self.head()?.sections(end, self).ok()?;
+        let (_, constants) = sections.section_by_name(end, b".rodata")?;
+        constants.data(end, self).ok()
     }
 
     fn head(&self) -> Option<&FileHeader64<LittleEndian>> {
@@ -143,6 +180,11 @@ impl Image {
         self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
         Ok(())
     }
+}
+
+/// Where a text begins in some bytes.
+fn memmem(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).position(|window| window == text)
 }
 
 /// Where in the file the bytes at an address of the program stand.
@@ -245,6 +287,19 @@ pub(crate) mod tests {
         assert!(Image::open(dir.path()).is_err() && Image::open(Path::new("/dev/null")).is_err());
     }
 
+    #[test]
+    fn names_and_versions_are_read_from_what_the_file_says() {
+        static VERSION: &str = "nanos elf test OpenBLAX : no\0OpenBLAX 1.22.333.and so on";
+        std::hint::black_box(VERSION);
+        let own = || Image::open(&std::env::current_exe().unwrap()).unwrap();
+        // This program asks the C library for it, and nothing for the other.
+        assert_eq!(own().has_name(b"__libc_start_main"), Some(true));
+        assert_eq!(own().has_name(b"no_function_has_this_name"), Some(false));
+        assert_eq!(own().version_after(b"OpenBLAX ").as_deref(), Some("1.22.333"));
+        assert_eq!(own().version_after(b"no OpenBLAX at all "), None);
+        assert_eq!(image(b"#!/bin/sh").has_name(b"x"), None);
+    }
+
     proptest! {
         #[test]
         fn no_file_makes_the_reader_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), elf: bool) {
@@ -260,6 +315,8 @@ pub(crate) mod tests {
             image.has_interpreter();
             image.needs();
             image.has_constant(b"x");
+            image.has_name(b"x");
+            image.version_after(b"x");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which OpenMP libraries a process has mapped, and which of them is ours.
+//! Which OpenMP libraries, and others, a process has mapped, and which of them is ours.
 //!
 //! The process chose what it maps, so nothing there is trusted. Names come from `/proc/PID/maps`.
 //! Whether a library is ours is read from the file that is really mapped (`/proc/PID/map_files`,
@@ -78,7 +78,7 @@ pub(crate) fn of_process(pid: i32, mounts: &Mounts, until: Instant) -> Vec<Libra
     let maps = Process::new(pid).and_then(|process| process.open_relative("maps"));
     let Ok(maps) = maps else { return Vec::new() };
     let mut found: Vec<Library> = Vec::new();
-    for (path, map) in among(maps.take(MAPS), until) {
+    for (path, map) in among(maps.take(MAPS), until, is_openmp) {
         let path = escape(path.as_os_str().as_encoded_bytes());
         match found.iter_mut().find(|it| it.path == path) {
             // One path may have named several files by and by.
@@ -89,13 +89,23 @@ pub(crate) fn of_process(pid: i32, mounts: &Mounts, until: Instant) -> Vec<Libra
     found
 }
 
-/// The maps that are of OpenMP libraries by their names; of each file one, and one more for each
+/// Whether a file with this name is an OpenMP library.
+pub(crate) fn is_openmp(name: &str) -> bool {
+    ["libgomp", "libomp", "libiomp"].iter().any(|begin| name.starts_with(begin))
+}
+
+/// The maps of libraries that are meant by their names; of each file one, and one more for each
 /// device.
-fn among(maps: impl Read, until: Instant) -> Vec<(PathBuf, MemoryMap)> {
+pub(crate) fn among(
+    maps: impl Read,
+    until: Instant,
+    is_meant: impl Fn(&str) -> bool,
+) -> Vec<(PathBuf, MemoryMap)> {
     let mut found: Vec<(PathBuf, MemoryMap)> = Vec::new();
+    let last = |line: &str| line.rfind('/').map_or(0, |at| at + 1);
     for line in lines(maps)
         .take_while(|_| Instant::now() < until)
-        .filter(|line| ["/libgomp", "/libomp", "/libiomp"].iter().any(|it| line.contains(it)))
+        .filter(|line| is_meant(&line[last(line)..]))
     {
         let Some(map) = MemoryMaps::from_buf_read(line.as_bytes())
             .ok()
@@ -104,13 +114,10 @@ fn among(maps: impl Read, until: Instant) -> Vec<(PathBuf, MemoryMap)> {
             continue;
         };
         let MMapPath::Path(path) = &map.pathname else { continue };
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let is_openmp =
-            [&b"libgomp"[..], b"libomp", b"libiomp"].iter().any(|begin| name.starts_with(begin));
         let is_known = found.iter().any(|(_, it)| {
             it.pathname == map.pathname && (it.dev, it.inode) == (map.dev, map.inode)
         });
-        if is_openmp && !is_known && found.len() < MOST {
+        if !is_known && found.len() < MOST {
             found.push((path.clone(), map));
         }
     }
@@ -119,9 +126,14 @@ fn among(maps: impl Read, until: Instant) -> Vec<(PathBuf, MemoryMap)> {
 
 /// Whether the file of a map is our library.
 fn is_ours(pid: i32, map: &MemoryMap, mounts: &Mounts) -> bool {
-    let MMapPath::Path(path) = &map.pathname else { return false };
+    image(pid, map, mounts).is_some_and(|image| image.has_constant(MARK))
+}
+
+/// The file of a map, where it may be read (L1).
+pub(crate) fn image(pid: i32, map: &MemoryMap, mounts: &Mounts) -> Option<Image> {
+    let MMapPath::Path(path) = &map.pathname else { return None };
     if !mounts.are_the_kernels(map.dev) {
-        return false;
+        return None;
     }
     let is_mapped = |data: &std::fs::Metadata| data.ino() == map.inode;
     let (from, to) = map.address;
@@ -131,7 +143,7 @@ fn is_ours(pid: i32, map: &MemoryMap, mounts: &Mounts) -> bool {
     let file = open_regular(&mapped, is_mapped)
         .or_else(|_| open_regular(&below(format!("/proc/{pid}/root")), is_mapped))
         .or_else(|_| open_regular(path, is_mapped));
-    file.is_ok_and(|file| Image::of(file).has_constant(MARK))
+    file.ok().map(Image::of)
 }
 
 #[cfg(test)]
@@ -151,7 +163,7 @@ mod tests {
                      7f05-7f06 r-xp 00000000 08:01 4 /libgomp/other.so\n\
                      7f06-7f07 r-xp 00000000 08:01 5 /\xff/libomp.so\nlibgomp\n/libgomp\n";
         let soon = Instant::now() + Duration::from_secs(600);
-        let found = among(&maps[..], soon);
+        let found = among(&maps[..], soon, is_openmp);
         let found: Vec<_> =
             found.iter().map(|(path, map)| (path.to_str().unwrap(), map.inode)).collect();
         let expected = [
@@ -160,8 +172,10 @@ mod tests {
             ("/\u{fffd}/libomp.so", 5),
         ];
         assert_eq!(found, expected);
-        assert!(among(&b""[..], soon).is_empty() && among(&b"\xff/\n\n/"[..], soon).is_empty());
-        assert!(among(&maps[..], Instant::now()).is_empty(), "the time is over");
+        for nothing in [&b""[..], b"\xff/\n\n/"] {
+            assert!(among(nothing, soon, is_openmp).is_empty());
+        }
+        assert!(among(&maps[..], Instant::now(), is_openmp).is_empty(), "the time is over");
     }
 
     #[test]

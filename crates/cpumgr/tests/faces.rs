@@ -245,6 +245,12 @@ fn doctor_looks_at_the_machine_at_processes_and_at_programs() {
     let pools = cpumgr().args(["doctor", "--json", "--", "sh"]).output().unwrap();
     let value: Value = serde_json::from_slice(&pools.stdout).unwrap();
     assert_eq!((&value["kind"], &value["pools"]), (&"doctor-pools".into(), &Value::Array(vec![])));
+    assert_eq!(value["findings"][0]["check"], "later");
+    let managed = on(&manager, &["doctor", "--json", &me]);
+    let value: Value = serde_json::from_slice(&managed.stdout).unwrap();
+    let findings = value["findings"].as_array().unwrap();
+    let manages = findings.iter().find(|it| it["check"] == "manager").unwrap();
+    assert!(manages["says"].as_str().unwrap().contains("does not know it"), "{manages}");
     let none = cpumgr().args(["doctor", "--", "no-such-program"]).output().unwrap();
     assert_eq!(none.status.code(), Some(127), "{}", errors(&none));
     let none = cpumgr().args(["doctor", "2147483646"]).output().unwrap();

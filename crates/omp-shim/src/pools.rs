@@ -29,7 +29,10 @@
 //! limit from then on ([`dial`]).
 //!
 //! # Without a manager
-//! Calls go to the library's own threads, and only a quota below the number lowers it.
+//! Calls go to the library's own threads, and only a quota below the number lowers it. Whether to
+//! follow is decided once, when the library is found: where the number is no larger than what mask
+//! and quota allow then, this library has no thread and costs nothing, and a mask or quota that
+//! becomes smaller later is not seen. Where it is larger, the quota is followed from then on.
 //!
 //! # The next pool
 //! is one file with a [`Pool`], and its line in [`at_thread`]'s table.

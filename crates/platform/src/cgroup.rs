@@ -100,13 +100,30 @@ impl Limits {
     /// # Errors
     /// When a file that is there is unreadable or garbage.
     pub fn read_from(proc_root: &Path, cgroup_root: &Path) -> Result<Self, CgroupError> {
+        Self::read_at(&proc_root.join("self/cgroup"), proc_root, cgroup_root)
+    }
+
+    /// Reads the limits of another process, as far as its groups are below what is mounted here.
+    ///
+    /// # Errors
+    /// As [`Limits::read`]. Of a process that is not there it is no limit.
+    pub fn of_process(pid: i32) -> Result<Self, CgroupError> {
+        let place = PathBuf::from(format!("/proc/{pid}/cgroup"));
+        Self::read_at(&place, Path::new("/proc"), Path::new(MOUNTED_AT))
+    }
+
+    /// `places_file`: where the process is in each hierarchy.
+    fn read_at(
+        places_file: &Path,
+        proc_root: &Path,
+        cgroup_root: &Path,
+    ) -> Result<Self, CgroupError> {
         let mounts_file = proc_root.join("self/mountinfo");
-        let places_file = proc_root.join("self/cgroup");
-        let (Some(mounts), Some(places)) = (read_bytes(&mounts_file)?, read_bytes(&places_file)?)
+        let (Some(mounts), Some(places)) = (read_bytes(&mounts_file)?, read_bytes(places_file)?)
         else {
             return Ok(Self::default());
         };
-        let places = parse_places(&places).map_err(|error| error.at(&places_file))?;
+        let places = parse_places(&places).map_err(|error| error.at(places_file))?;
         let mounts = parse_mounts(&mounts).map_err(|error| error.at(&mounts_file))?;
         let mut limits = Self::default();
         for place in &places {

@@ -49,7 +49,8 @@ pub struct DoctorArgs {
     /// As one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Which pools of threads this process has, and which follow its processors.
+    /// Which pools of threads this process has, and which follow its processors; its mask, its
+    /// quota, and whether a manager manages it.
     #[arg(value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "program")]
     pub pid: Option<i32>,
     /// The same of a program that does not run, as far as its file says.

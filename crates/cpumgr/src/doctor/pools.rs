@@ -1,43 +1,61 @@
 //! Pools of threads that libraries keep in a process, and which of them follow its processors.
 //!
-//! What is known comes from names of files: those that the process has mapped, or that the program
-//! names. Nothing of the process is changed or stopped.
+//! What is known comes from the files that the process has mapped, or that the program names: their
+//! names, and what they say of themselves. Nothing of the process is changed or stopped. What a
+//! program loads while it runs, as the interpreter of a script does, its file does not say.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use procfs::process::Process;
+use procfs::process::{MemoryMap, Process};
 use serde::Serialize;
 
 use crate::elf::Image;
 use crate::error::Error;
 use crate::escape::{escape, printable};
-use crate::libraries::{self, Mounts};
+use crate::libraries::{self, Mounts, is_openmp};
 
 /// The most that is read of a process's maps.
 const MAPS: u64 = 16 << 20;
-/// How long the OpenMP libraries of one process are looked for.
+/// How long the libraries of one process are looked for.
 const LOOK: Duration = Duration::from_secs(2);
 /// What rayon's library has among its constants.
 const RAYON: &[u8] = b"RAYON_NUM_THREADS";
 /// What programs on our library have.
 const OURS: &[u8] = b"NANOS_CPUMGR";
+/// What an OpenBLAS offers whose jobs can run on other threads than its own.
+const CALLBACK: &[u8] = b"openblas_set_threads_callback_function";
+/// What a oneTBB looks for that asks for permits.
+const PERMITS: &[u8] = b"libtcm.so.1";
+
+/// How the drop-in library makes a library's threads follow (`docs/pools.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By their number, and by the jobs where the library lets them run elsewhere.
+    Blas,
+    /// By their number.
+    Number,
+    /// By permits that it asks for, or by its own control.
+    Arenas,
+    /// Not at all.
+    None,
+}
 
 /// Libraries with threads of their own: how their files' names begin, what they are called here,
-/// and whether the drop-in library makes them follow.
-const KNOWN: &[(&str, &str, bool)] = &[
-    ("libopenblas", "OpenBLAS", true),
-    ("libscipy_openblas", "OpenBLAS", true),
-    ("libblis", "BLIS", true),
-    ("libmkl_rt", "MKL", true),
-    ("libmkl_intel_thread", "MKL", true),
-    ("libmkl_gnu_thread", "MKL", true),
-    ("libmkl_tbb_thread", "MKL", true),
-    ("libtbb", "TBB", false),
-    ("libpthreadpool", "pthreadpool", false),
-    ("libtaskflow", "Taskflow", false),
+/// and how they follow.
+const KNOWN: &[(&str, &str, Way)] = &[
+    ("libopenblas", "OpenBLAS", Way::Blas),
+    ("libscipy_openblas", "OpenBLAS", Way::Blas),
+    ("libblis", "BLIS", Way::Number),
+    ("libmkl_rt", "MKL", Way::Number),
+    ("libmkl_intel_thread", "MKL", Way::Number),
+    ("libmkl_gnu_thread", "MKL", Way::Number),
+    ("libmkl_tbb_thread", "MKL", Way::Number),
+    ("libtbb", "oneTBB", Way::Arenas),
+    ("libpthreadpool", "pthreadpool", Way::None),
+    ("libtaskflow", "Taskflow", Way::None),
 ];
 
 /// A pool of threads.
@@ -45,6 +63,8 @@ const KNOWN: &[(&str, &str, bool)] = &[
 pub struct Pool {
     /// What keeps it.
     pub name: String,
+    /// Its version, where its file says one.
+    pub version: Option<String>,
     /// In which file that is, escaped.
     pub file: String,
     /// Whether its size follows the processors that the program has.
@@ -79,12 +99,14 @@ pub(super) fn of_process(pid: i32) -> Result<Vec<Pool>, Error> {
              user and to root only"
         ))
     })?;
-    let openmp = libraries::of_process(pid, &Mounts::read(), Instant::now() + LOOK);
+    let (mounts, until) = (Mounts::read(), Instant::now() + LOOK);
+    let openmp = libraries::of_process(pid, &mounts, until);
     let is_ours = openmp.iter().any(|it| it.ours);
     let mut pools: Vec<Pool> = openmp.iter().map(|it| of_openmp(&it.path, it.ours)).collect();
-    pools.extend(
-        among(maps.take(MAPS)).into_iter().map(|(file, known)| of_known(&file, known, is_ours)),
-    );
+    for (file, (known, map)) in among(maps.take(MAPS), until) {
+        let says = libraries::image(pid, &map, &mounts).map(|image| Says::of(&image, known.1));
+        pools.push(of_known(&file, known, says.unwrap_or_default(), is_ours));
+    }
     // As the process sees it; its file may be gone.
     if let Ok(image) = Image::open(Path::new(&format!("/proc/{pid}/exe"))) {
         pools.extend(inside(&image, &format!("/proc/{pid}/exe")));
@@ -106,6 +128,7 @@ pub(super) fn of_program(path: &Path) -> Result<Vec<Pool>, Error> {
     if !image.is_elf() {
         return Ok(vec![Pool {
             name: "interpreter".into(),
+            version: None,
             file: shown,
             follows: Follows::Unknown,
             says: "a script: what its interpreter loads is known when it runs; ask \
@@ -119,12 +142,13 @@ pub(super) fn of_program(path: &Path) -> Result<Vec<Pool>, Error> {
         if is_openmp(&library) {
             pools.push(Pool {
                 name: "OpenMP".into(),
+                version: None,
                 file: library,
                 follows: Follows::Yes,
                 says: "under `cpumgr run` it takes the drop-in library, whose teams follow".into(),
             });
         } else if let Some(known) = known(&library) {
-            pools.push(of_known(&library, known, true));
+            pools.push(of_known(&library, known, Says::default(), true));
         }
     }
     Ok(pools)
@@ -136,6 +160,7 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
     if image.has_constant(OURS) {
         pools.push(Pool {
             name: "nanothreads".into(),
+            version: None,
             file: file.to_owned(),
             follows: Follows::Yes,
             says: "it speaks to the manager itself".into(),
@@ -144,6 +169,7 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
     if image.has_constant(RAYON) {
         pools.push(Pool {
             name: "rayon".into(),
+            version: None,
             file: file.to_owned(),
             follows: Follows::Bound,
             says: "its pool keeps its size; the crate nanothreads-rayon runs its iterators on \
@@ -163,47 +189,103 @@ fn of_openmp(path: &str, ours: bool) -> Pool {
              library in its place",
         ),
     };
-    Pool { name: "OpenMP".into(), file: path.to_owned(), follows, says: says.into() }
+    let (name, file) = ("OpenMP".into(), path.to_owned());
+    Pool { name, version: None, file, follows, says: says.into() }
 }
 
-fn of_known(file: &str, (name, follows): (&str, bool), has_ours: bool) -> Pool {
-    let (follows, says) = match (follows, has_ours) {
-        (true, true) => (Follows::Yes, "the drop-in library sets how many threads it uses"),
-        (true, false) => (
+/// What a library's file says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Says {
+    version: Option<String>,
+    /// It has the newer door: OpenBLAS runs its jobs on other threads, oneTBB asks for permits.
+    has_door: Option<bool>,
+    /// Its threads are OpenMP's.
+    is_openmp: bool,
+}
+
+impl Says {
+    fn of(image: &Image, way: Way) -> Self {
+        match way {
+            Way::Blas => Self {
+                has_door: image.has_name(CALLBACK),
+                is_openmp: needs_openmp(image),
+                version: image.version_after(b"OpenBLAS "),
+            },
+            Way::Arenas => Self { has_door: Some(image.has_constant(PERMITS)), ..Self::default() },
+            Way::Number | Way::None => Self { is_openmp: needs_openmp(image), ..Self::default() },
+        }
+    }
+}
+
+fn needs_openmp(image: &Image) -> bool {
+    image.needs().is_some_and(|needs| needs.libraries.iter().any(|name| is_openmp(name)))
+}
+
+fn of_known(file: &str, (name, way): (&str, Way), known: Says, has_ours: bool) -> Pool {
+    let Says { version, has_door, is_openmp } = known;
+    let (follows, says) = match (way, has_ours) {
+        (Way::None, _) => (Follows::Bound, "its pool keeps its size; its threads are bound only"),
+        (_, false) => (
             Follows::Bound,
             "it would follow where the drop-in library is: start the program by \
              `cpumgr run --preload always`",
         ),
-        (false, _) => (Follows::Bound, "its pool keeps its size; its threads are bound only"),
+        (_, true) if is_openmp => {
+            (Follows::Yes, "its threads are OpenMP's, and follow as those of the drop-in library")
+        }
+        (Way::Blas, true) => (
+            Follows::Yes,
+            match has_door {
+                Some(true) => {
+                    "its jobs run on the drop-in library's threads, as many as the program has \
+                     processors"
+                }
+                Some(false) => {
+                    "its number of threads follows, but the threads are its own and spin between \
+                     calls: use 0.3.26 or later, whose jobs run on the drop-in library's threads"
+                }
+                None => {
+                    "its number of threads follows; from version 0.3.26 its jobs run on the \
+                     drop-in library's threads, before that its own threads spin between calls"
+                }
+            },
+        ),
+        (Way::Number, true) => (Follows::Yes, "the drop-in library sets how many threads it uses"),
+        (Way::Arenas, true) => (
+            Follows::Yes,
+            match has_door {
+                Some(true) => "it asks for permits, which follow, also while a loop runs",
+                Some(false) => {
+                    "it is older than permits (2021.10): its max_allowed_parallelism follows, of \
+                     all arenas together"
+                }
+                None => {
+                    "from version 2021.10 it asks for permits, which follow; before that its \
+                     max_allowed_parallelism does, of all arenas together"
+                }
+            },
+        ),
     };
-    Pool { name: name.to_owned(), file: file.to_owned(), follows, says: says.into() }
+    Pool { name: name.to_owned(), version, file: file.to_owned(), follows, says: says.into() }
 }
 
-fn is_openmp(name: &str) -> bool {
-    ["libgomp", "libomp", "libiomp"].iter().any(|begin| name.starts_with(begin))
-}
-
-fn known(name: &str) -> Option<(&'static str, bool)> {
-    let is_it = |(begin, ..): &&(&str, &str, bool)| {
+fn known(name: &str) -> Option<(&'static str, Way)> {
+    let is_it = |(begin, ..): &&(&str, &str, Way)| {
         // `libtbbmalloc` and the like have no threads.
         let rest = name.strip_prefix(begin);
         rest.is_some_and(|rest| !rest.starts_with("malloc") && !rest.starts_with("bind"))
     };
-    KNOWN.iter().find(is_it).map(|(_, name, follows)| (*name, *follows))
+    KNOWN.iter().find(is_it).map(|(_, name, way)| (*name, *way))
 }
 
 /// The known libraries among the files that are mapped, each once.
-fn among(maps: impl Read) -> BTreeMap<String, (&'static str, bool)> {
-    let mut found = BTreeMap::new();
-    for line in BufReader::new(maps).split(b'\n').map_while(Result::ok) {
-        let Some(at) = line.iter().position(|byte| *byte == b'/') else { continue };
-        let path = &line[at..];
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        if let Some(known) = known(&String::from_utf8_lossy(name)) {
-            found.insert(escape(path), known);
-        }
-    }
-    found
+fn among(maps: impl Read, until: Instant) -> BTreeMap<String, ((&'static str, Way), MemoryMap)> {
+    let found = libraries::among(maps, until, |name| known(name).is_some());
+    let of = |(path, map): (PathBuf, MemoryMap)| {
+        let known = known(&path.file_name()?.to_string_lossy())?;
+        Some((escape(path.as_os_str().as_encoded_bytes()), (known, map)))
+    };
+    found.into_iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
@@ -218,24 +300,40 @@ mod tests {
             7f03-7f04 r-xp 00000000 08:01 3    /usr/lib/libtbb.so.12\n\
             7f04-7f05 r-xp 00000000 08:01 4    /usr/lib/libtbbmalloc.so.2\n\
             7f05-7f06 rw-p 00000000 00:00 0    [heap]\n\xff/\n";
-        let found = among(&maps[..]);
-        let found: Vec<_> = found.iter().map(|(file, it)| (file.as_str(), it.0, it.1)).collect();
+        let found = among(&maps[..], Instant::now() + Duration::from_secs(600));
+        let found: Vec<_> = found.iter().map(|(file, it)| (file.as_str(), it.0)).collect();
         assert_eq!(
             found,
             [
-                ("/opt/numpy.libs/libscipy_openblas64_-ff.so", "OpenBLAS", true),
-                ("/usr/lib/libopenblas.so.0", "OpenBLAS", true),
-                ("/usr/lib/libtbb.so.12", "TBB", false),
+                ("/opt/numpy.libs/libscipy_openblas64_-ff.so", ("OpenBLAS", Way::Blas)),
+                ("/usr/lib/libopenblas.so.0", ("OpenBLAS", Way::Blas)),
+                ("/usr/lib/libtbb.so.12", ("oneTBB", Way::Arenas)),
             ]
         );
     }
 
     #[test]
     fn which_pool_follows_depends_on_the_drop_in_library() {
-        assert_eq!(of_known("f", ("MKL", true), true).follows, Follows::Yes);
-        let without = of_known("f", ("MKL", true), false);
-        assert!(without.follows == Follows::Bound && without.says.contains("--preload always"));
-        assert_eq!(of_known("f", ("TBB", false), true).follows, Follows::Bound);
+        let of = |way, has_door, has_ours| {
+            let known = Says { has_door, ..Says::default() };
+            let pool = of_known("f", ("X", way), known, has_ours);
+            (pool.follows, pool.says)
+        };
+        assert_eq!(of(Way::Number, None, true).0, Follows::Yes);
+        for way in [Way::Number, Way::Blas, Way::Arenas] {
+            let (follows, says) = of(way, Some(true), false);
+            assert!(follows == Follows::Bound && says.contains("--preload always"), "{says}");
+        }
+        assert_eq!(of(Way::None, None, true).0, Follows::Bound);
+        // As docs/pools.md has it: older ones follow too, in another way.
+        for (way, old) in [(Way::Blas, "spin between calls"), (Way::Arenas, "max_allowed")] {
+            let (newer, older) = (of(way, Some(true), true), of(way, Some(false), true));
+            assert_eq!((newer.0, older.0), (Follows::Yes, Follows::Yes));
+            assert!(!newer.1.contains(old) && older.1.contains(old), "{older:?}");
+            assert!(of(way, None, true).1.contains(old));
+        }
+        let openmp = Says { is_openmp: true, ..Says::default() };
+        assert!(of_known("f", ("X", Way::Blas), openmp, true).says.contains("OpenMP"));
         assert_eq!(of_openmp("f", true).follows, Follows::Yes);
         assert!(of_openmp("f", false).says.contains("cpumgr run"));
     }

@@ -21,21 +21,23 @@ fn findings_are_lines_with_their_remedies_below() {
 
 #[test]
 fn pools_say_which_of_them_follow() {
-    let none = Pools { of: "7".into(), pools: Vec::new() };
+    let none = Pools { of: "7".into(), findings: Vec::new(), pools: Vec::new() };
     assert!(none.text(Style::plain()).contains("bound to its processors from outside"));
     let pool = |name: &str, follows| Pool {
         name: name.into(),
+        version: (name == "TBB").then(|| "2021.8".into()),
         file: "/f".into(),
         follows,
         says: "because".into(),
     };
     let pools = Pools {
         of: "7".into(),
+        findings: vec![Finding::well("mask", "all")],
         pools: vec![pool("OpenMP", Follows::Yes), pool("TBB", Follows::Bound)],
     };
     assert_eq!(
         pools.text(Style::plain()),
-        "7:\nfollows   OpenMP     /f\n          -> because\nis bound  TBB        /f\n          -> \
-         because\n"
+        "7:\nwell  mask           all\nfollows   OpenMP     /f\n          -> because\n\
+         is bound  TBB        /f (2021.8)\n          -> because\n"
     );
 }

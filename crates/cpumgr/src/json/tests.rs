@@ -183,8 +183,15 @@ fn examples() -> Vec<(&'static str, Value)> {
             "doctor-pools",
             &Pools {
                 of: "4711".into(),
+                findings: vec![Finding {
+                    check: "mask",
+                    verdict: Verdict::Well,
+                    says: "its first thread may use all processors: 0-3".into(),
+                    remedy: None,
+                }],
                 pools: vec![Pool {
                     name: "OpenBLAS".into(),
+                    version: Some("0.3.21".into()),
                     file: "/usr/lib/libopenblas.so.0".into(),
                     follows: Follows::Yes,
                     says: "the drop-in library sets how many threads it uses".into(),

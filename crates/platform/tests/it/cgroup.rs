@@ -282,3 +282,11 @@ fn this_machines_limits_leave_at_least_one_processor_of_our_mask() {
         );
     }
 }
+
+#[test]
+fn a_process_is_read_by_its_number_too() {
+    let own = std::process::id().cast_signed();
+    assert_eq!(Limits::of_process(own).unwrap(), Limits::read().unwrap());
+    // No process has this number.
+    assert_eq!(Limits::of_process(i32::MAX).unwrap(), Limits::default());
+}
