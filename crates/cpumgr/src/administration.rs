@@ -120,14 +120,14 @@ fn level_text(level: Option<u32>) -> String {
 /// When there is no manager, it refuses, or it does not end.
 pub fn stop(args: &SocketArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
-    let before = status::of_manager(&socket)?;
+    let before = Seen::now(&socket)?;
     let process = listener_of(&socket);
     change(&socket, Control::Stop { if_idle: false })?;
     // Where a service manager holds the socket, asking there would begin the next one.
     let has_ended = || process.as_ref().map(|it| process::has_ended(it).unwrap_or(false));
     wait_for(&socket, "end", || {
-        has_ended().unwrap_or_else(|| match status::of_manager(&socket) {
-            Ok(now) => is_another(&before, &now),
+        has_ended().unwrap_or_else(|| match Seen::now(&socket) {
+            Ok(now) => before.is_another(&now),
             Err(error) => is_gone(&error),
         })
     })
@@ -144,16 +144,33 @@ fn listener_of(socket: &Path) -> Option<OwnedFd> {
 /// When there is no manager, it refuses, or it does not come back.
 pub fn restart(args: &SocketArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
-    let before = status::of_manager(&socket)?;
+    let before = Seen::now(&socket)?;
     change(&socket, Control::Restart)?;
-    wait_for(&socket, "come back", || {
-        status::of_manager(&socket).is_ok_and(|now| is_another(&before, &now))
-    })
+    wait_for(&socket, "come back", || Seen::now(&socket).is_ok_and(|now| before.is_another(&now)))
 }
 
-/// It is the same process, perhaps, and began later.
-fn is_another(before: &Status, now: &Status) -> bool {
-    now.manager_pid != before.manager_pid || now.uptime_ns < before.uptime_ns
+/// Which manager answered, how long it had been there, and between which two moments that was.
+struct Seen {
+    pid: i32,
+    uptime: Duration,
+    asked: Instant,
+    heard: Instant,
+}
+
+impl Seen {
+    fn now(socket: &Path) -> Result<Self, ConnectError> {
+        let asked = Instant::now();
+        let Status { manager_pid, uptime_ns, .. } = status::of_manager(socket)?;
+        let uptime = Duration::from_nanos(uptime_ns);
+        Ok(Self { pid: manager_pid, uptime, asked, heard: Instant::now() })
+    }
+
+    /// The later answer is another manager's: it is the same process, perhaps, and began later. One
+    /// that was young when it was told to begin anew has had as much time since, perhaps.
+    fn is_another(&self, now: &Self) -> bool {
+        let passed = now.asked.saturating_duration_since(self.heard);
+        now.pid != self.pid || now.uptime < self.uptime + passed
+    }
 }
 
 /// No manager listens there any more. One that is silent has not ended.
@@ -376,3 +393,22 @@ mod tests {
         assert!(is_gone(&status::of_manager(&socket).unwrap_err()));
     }
 }
+
+    #[test]
+    fn a_manager_that_began_later_is_another_one_however_long_it_has_been_there() {
+        let begin = Instant::now();
+        let ms = Duration::from_millis;
+        // Asked and heard at these moments.
+        let seen = |pid, uptime, asked, heard| Seen {
+            pid,
+            uptime: ms(uptime),
+            asked: begin + ms(asked),
+            heard: begin + ms(heard),
+        };
+        let before = seen(7, 20, 0, 2);
+        assert!(!before.is_another(&seen(7, 1020, 1000, 1002)));
+        assert!(!before.is_another(&seen(7, 1022, 1000, 1004)), "it answered at the end");
+        assert!(before.is_another(&seen(7, 900, 1000, 1002)), "it is older than the first was");
+        assert!(before.is_another(&seen(7, 3, 60, 61)));
+        assert!(before.is_another(&seen(8, 1020, 1000, 1002)));
+    }
