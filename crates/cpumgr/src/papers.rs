@@ -25,7 +25,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Error> {
 /// When the directory, or standard output, cannot be written.
 pub(crate) fn manual(args: &ManArgs) -> Result<(), Error> {
     let Some(directory) = &args.directory else {
-        return print(&page(&Cli::command(), "cpumgr")?);
+        return print(&page(&without_help(Cli::command()), "cpumgr")?);
     };
     for (name, text) in pages()? {
         let path = directory.join(name);
@@ -34,19 +34,31 @@ pub(crate) fn manual(args: &ManArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The page of each command that is not hidden, by its file's name.
+/// The page of each command that is not hidden, and of what it can be told to do, by its file's
+/// name.
 fn pages() -> Result<Vec<(String, String)>, Error> {
-    let mut whole = Cli::command();
+    let mut whole = without_help(Cli::command());
     whole.build();
-    let mut pages = vec![("cpumgr.1".to_owned(), page(&whole, "cpumgr")?)];
-    for command in whole.get_subcommands().filter(|it| !it.is_hide_set()) {
-        let name = command.get_name();
-        if name != "help" {
-            let name = format!("cpumgr-{name}");
-            pages.push((format!("{name}.1"), page(command, &name)?));
-        }
-    }
+    let mut pages = Vec::new();
+    add_pages(&whole, "cpumgr", &mut pages)?;
     Ok(pages)
+}
+
+/// A page names the pages of the commands below it, and there is none of `help`.
+fn without_help(command: clap::Command) -> clap::Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
+}
+
+fn add_pages(
+    command: &clap::Command,
+    name: &str,
+    pages: &mut Vec<(String, String)>,
+) -> Result<(), Error> {
+    pages.push((format!("{name}.1"), page(command, name)?));
+    for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        add_pages(below, &format!("{name}-{}", below.get_name()), pages)?;
+    }
+    Ok(())
 }
 
 fn page(command: &clap::Command, name: &str) -> Result<String, Error> {
@@ -67,21 +79,60 @@ fn failed(path: &Path, source: std::io::Error) -> Error {
 mod tests {
     use super::*;
 
+    /// All commands that are not hidden, by the names of their pages.
+    fn commands(command: &clap::Command, name: &str, into: &mut Vec<(String, clap::Command)>) {
+        into.push((name.to_owned(), command.clone()));
+        for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+            commands(below, &format!("{name}-{}", below.get_name()), into);
+        }
+    }
+
+    /// As it stands in a page: a hyphen is written as `\-` there.
+    fn escaped(text: &str) -> String {
+        text.replace('-', "\\-")
+    }
+
     #[test]
-    fn every_command_has_a_page_with_the_exit_codes_and_its_options() {
+    fn every_command_has_a_page_with_the_exit_codes_its_options_and_its_values() {
         let pages = pages().unwrap();
-        for command in Cli::command().get_subcommands().filter(|it| !it.is_hide_set()) {
-            let name = format!("cpumgr-{}.1", command.get_name());
+        let mut all = Vec::new();
+        commands(&Cli::command(), "cpumgr", &mut all);
+        assert_eq!(all.len(), pages.len());
+        assert!(all.iter().any(|(name, _)| name == "cpumgr-trace-convert"));
+        for (name, command) in all {
+            let name = format!("{name}.1");
             let (_, text) = pages.iter().find(|(of, _)| *of == name).unwrap();
+            // The simulator asks no manager.
+            let has_codes = text.contains("no manager answers") || name == "cpumgr-simulate.1";
+            assert!(has_codes, "{name} has no exit codes");
             for option in command.get_arguments().filter(|it| !it.is_hide_set()) {
-                if let Some(long) = option.get_long() {
-                    // A hyphen is written as `\-` there.
-                    let long = long.replace('-', "\\-");
-                    assert!(text.contains(&long), "{name} does not name --{long}");
-                }
+                let shown = match option.get_long() {
+                    Some(long) => long.to_owned(),
+                    None => option.get_value_names().unwrap_or_default()[0].to_string(),
+                };
+                assert!(text.contains(&escaped(&shown)), "{name} does not name {shown}");
             }
         }
         let (_, whole) = &pages[0];
         assert!(whole.contains("no manager answers") && whole.contains("CPUMGR_CONFIG"), "{whole}");
+        let (_, team) = pages.iter().find(|(name, _)| name == "cpumgr-set-team.1").unwrap();
+        assert!(team.contains("malleable") && team.contains("fixed"), "{team}");
+    }
+
+    #[test]
+    fn every_page_that_a_page_names_is_there() {
+        let pages = pages().unwrap();
+        let mut named = 0;
+        for (of, text) in &pages {
+            // As `cpumgr\-set\-quantum(1)`.
+            for (before, _) in text.match_indices("(1)").map(|(at, _)| text.split_at(at)) {
+                let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+                let name = before[start..].replace('\\', "");
+                let is_there = pages.iter().any(|(page, _)| *page == format!("{name}.1"));
+                assert!(is_there, "{of} names {name}, which has no page");
+                named += 1;
+            }
+        }
+        assert!(named >= pages.len() - 1, "{named} of {}", pages.len());
     }
 }

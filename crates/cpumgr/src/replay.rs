@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use arena::message::Control;
 use nix::fcntl::OFlag;
+use serde::Serialize;
 
 use crate::administration;
 use crate::cli::{TRACE_SIZE, TraceCommand};
 use crate::daemon::absolute;
 use crate::error::{Error, FAILED};
+use crate::json;
 use crate::output::print;
 use crate::simulate::paraver;
 use crate::socket;
@@ -32,6 +34,13 @@ const BEGINNING: u64 = 4096;
 /// The most that is read of what is no regular file.
 const MOST: u64 = 256 << 20;
 
+/// What `cpumgr trace show --json` shows.
+#[derive(Debug, Serialize)]
+pub(crate) struct TraceShown {
+    /// The file, escaped; `None`: no trace is written.
+    pub(crate) trace: Option<String>,
+}
+
 /// `cpumgr trace`.
 ///
 /// # Errors
@@ -42,8 +51,11 @@ pub fn run(socket: Option<&Path>, command: &TraceCommand) -> Result<(), Error> {
         TraceCommand::Stop => {
             Ok(administration::change(&socket::to_ask(socket)?, Control::TraceStop)?)
         }
-        TraceCommand::Show => {
+        TraceCommand::Show { json } => {
             let trace = status::of_manager(&socket::to_ask(socket)?)?.trace;
+            if *json {
+                return print(&json::line("trace", &TraceShown { trace })?);
+            }
             print(&trace.map_or_else(|| "no trace is written\n".to_owned(), |path| path + "\n"))
         }
         TraceCommand::Convert { file, prv, perfetto } => {

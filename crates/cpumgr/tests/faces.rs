@@ -224,9 +224,11 @@ fn a_trace_begins_and_ends_while_programs_run_and_is_shown_in_other_forms() {
     assert!(errors(&refused).contains("its log says why"), "{}", errors(&refused));
     assert!(manager.log().contains("no trace is written"), "{}", manager.log());
 }
+    assert_eq!(json(&manager, &["trace", "show"])["trace"], Value::Null);
 
 #[test]
 fn doctor_looks_at_the_machine_at_processes_and_at_programs() {
+    assert_eq!(json(&manager, &["trace", "show"])["trace"], path);
     let manager = Manager::start(&[]);
     let output = on(&manager, &["doctor", "--json"]);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();

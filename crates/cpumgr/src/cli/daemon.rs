@@ -131,6 +131,7 @@ pub struct DaemonArgs {
 
 /// What `check-config` can be told.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct CheckConfigArgs {
     /// This file alone, instead of all that a manager would read.
     pub file: Option<PathBuf>,

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::Shell;
 
+use super::exit_codes::EXIT_CODES;
+
 /// What `completions` can be told.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct CompletionsArgs {
     /// For which shell.
     #[arg(value_enum)]
@@ -15,6 +18,7 @@ pub struct CompletionsArgs {
 
 /// What `man` can be told.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct ManArgs {
     /// Writes a page for each command into this directory; without it: the page of cpumgr itself
     /// to standard output.

@@ -61,12 +61,14 @@ pub struct SetArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Setting {
     /// How often programs that share processors take turns, 1ms to 10s.
+    #[command(after_help = EXIT_CODES)]
     Quantum {
         /// Its length; without it: shows the one in force.
         #[arg(value_parser = quantum)]
         time: Option<Duration>,
     },
     /// How long a program has to leave a processor that was taken, 0s to 10s.
+    #[command(after_help = EXIT_CODES)]
     Grace {
         /// Its length; without it: shows the one in force.
         #[arg(value_parser = grace)]
@@ -74,6 +76,7 @@ pub enum Setting {
     },
     /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those
     /// that build on it heed it, also when masters share processors.
+    #[command(after_help = EXIT_CODES)]
     Weight {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]
@@ -83,6 +86,7 @@ pub enum Setting {
         weight: Option<Weight>,
     },
     /// Whether the teams of one program follow what it is granted, or keep their size.
+    #[command(after_help = EXIT_CODES)]
     Team {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]
@@ -93,6 +97,7 @@ pub enum Setting {
     },
     /// The processors that one program is to have before other programs of its class and user have
     /// more than theirs.
+    #[command(after_help = EXIT_CODES)]
     Min {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]
@@ -102,6 +107,7 @@ pub enum Setting {
         processors: Option<u32>,
     },
     /// The most processors that one program is given.
+    #[command(after_help = EXIT_CODES)]
     Max {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]
@@ -111,6 +117,7 @@ pub enum Setting {
         processors: Option<Level>,
     },
     /// The site's class of one program.
+    #[command(after_help = EXIT_CODES)]
     Class {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]

@@ -1,6 +1,7 @@
 //! How the command line is read.
 
 use super::*;
+use crate::error;
 use clap::CommandFactory;
 
 #[test]
@@ -73,4 +74,48 @@ fn processors_are_listed_as_taskset_does() {
     for bad in ["", " ", "0-31:0", "0-31:x", "3:2", "1-", "a", "7-3"] {
         assert!(value::cpus(bad).is_err(), "{bad}");
     }
+}
+
+/// The codes and their meanings as the help has them, and the sentences below those.
+fn exit_codes() -> (Vec<(&'static str, &'static str)>, String) {
+    let (codes, _) = EXIT_CODES.split_once("\n\nEnvironment:").unwrap();
+    let lines: Vec<&str> = codes.lines().skip(1).map(str::trim).collect();
+    let is_code = |line: &&&str| line.starts_with(|first: char| first.is_ascii_digit());
+    let table: Vec<_> = lines.iter().take_while(is_code).collect();
+    let sentences = lines[table.len()..].join(" ");
+    (table.into_iter().map(|line| line.split_once(' ').unwrap()).collect(), sentences)
+}
+
+#[test]
+fn the_readme_has_the_exit_codes_of_the_help() {
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("\n## Exit codes\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let plain = |text: &str| text.replace('`', "").split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let rows: Vec<_> =
+        rows.map(|(code, text)| (code, plain(text.trim_end_matches(" |")))).collect();
+    let (table, sentences) = exit_codes();
+    let table: Vec<_> = table.into_iter().map(|(code, text)| (code, plain(text))).collect();
+    assert_eq!(rows[1..], table);
+    let (_, below) = section.rsplit_once("|\n").unwrap();
+    assert_eq!(plain(below).to_lowercase(), plain(&sentences).to_lowercase());
+}
+
+#[test]
+fn the_help_has_every_code_that_an_error_has() {
+    let (table, _) = exit_codes();
+    let codes: Vec<u8> = table.iter().map(|(code, _)| code.parse().unwrap()).collect();
+    let of_errors = [
+        error::FAILED,
+        error::USAGE,
+        error::NO_MANAGER,
+        error::RUNNING,
+        error::SOCKET,
+        error::PROTOCOL,
+        error::CANCELLED,
+        error::CANNOT_EXECUTE,
+        error::NOT_FOUND,
+    ];
+    assert_eq!(codes[1..], of_errors);
 }

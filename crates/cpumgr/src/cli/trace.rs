@@ -23,6 +23,7 @@ pub struct TraceArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub enum TraceCommand {
     /// The manager writes from now on which program has which processors, as JSON lines.
+    #[command(after_help = EXIT_CODES)]
     Start {
         /// Into this file, which becomes FILE.1 when it is full; it must be new, or a file of the
         /// manager's user.
@@ -33,10 +34,17 @@ pub enum TraceCommand {
         size: Option<u64>,
     },
     /// It writes none any more.
+    #[command(after_help = EXIT_CODES)]
     Stop,
     /// Says into which file a trace is written.
-    Show,
+    #[command(after_help = EXIT_CODES)]
+    Show {
+        /// As one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Writes a trace in the form of Paraver, or of Perfetto.
+    #[command(after_help = EXIT_CODES)]
     Convert {
         /// The trace.
         #[arg(value_name = "TRACE")]

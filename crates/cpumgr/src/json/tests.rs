@@ -16,6 +16,7 @@ use crate::doctor::{Finding, Findings, Follows, Pool, Pools, Verdict};
 use crate::libraries::Library;
 use crate::limits;
 use crate::metrics::MeasuresShown;
+use crate::replay::TraceShown;
 use crate::status::Report;
 use crate::views::{List, Processor, Processors, Seat, Shown, Use};
 use crate::web;
@@ -219,6 +220,7 @@ fn examples() -> Vec<(&'static str, Value)> {
                 }],
             },
         ),
+        of("trace", &TraceShown { trace: Some("/tmp/trace.jsonl".into()) }),
         of("metrics", &MeasuresShown { measures: measures() }),
         of(
             "web",
