@@ -16,7 +16,7 @@
 //!   everything. Other users (which only a
 //!   system's manager lets in) may see and change what is their own.
 //! - V4 Without programs no timer runs but the one that ends an idle manager, and the service
-//!   manager's watchdog.
+//!   manager's watchdog. (A listener for browsers asks every two seconds, `web`.)
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};

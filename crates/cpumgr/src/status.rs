@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection};
@@ -69,23 +69,7 @@ impl Report {
     /// As [`Report::ask`].
     pub fn glance(socket: &Path) -> Result<Self, ConnectError> {
         let connection = Connection::open(socket, ANSWER)?;
-        let status = head(&connection, socket)?;
-        let count = status.program_count as usize;
-        if count > MAX_PROGRAMS {
-            return Err(connection
-                .broken(format!("it claims {count} programs, the most is {MAX_PROGRAMS}")));
-        }
-        let mut programs = Vec::new();
-        while programs.len() < count {
-            match connection.receive()?.0 {
-                FromManager::Programs(part) if !part.programs.is_empty() => {
-                    programs.extend(part.programs)
-                }
-                other => {
-                    return Err(connection.broken(format!("its report goes on with {other:?}")));
-                }
-            }
-        }
+        let (status, programs) = whole(&connection, socket)?;
         let QueueReport { places: queue, .. } = QueueReport::ask_on(&connection, socket)?;
         let socket = socket.display().to_string();
         let (advice, loaded) = (None, BTreeMap::new());
@@ -285,6 +269,56 @@ pub(crate) fn table_of(programs: &[ProgramStatus]) -> String {
 /// As [`Report::ask`].
 pub fn of_manager(socket: &Path) -> Result<Status, ConnectError> {
     head(&Connection::open(socket, ANSWER)?, socket)
+}
+
+/// One connection for many questions.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    connection: Connection,
+    socket: PathBuf,
+}
+
+impl Watcher {
+    /// At the manager at `socket`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn open(socket: &Path) -> Result<Self, ConnectError> {
+        Ok(Self { connection: Connection::open(socket, ANSWER)?, socket: socket.to_owned() })
+    }
+
+    /// The programs that are there now.
+    ///
+    /// # Errors
+    /// As [`Report::ask`]; then this connection is of no more use.
+    pub(crate) fn programs(&self) -> Result<Vec<ProgramStatus>, ConnectError> {
+        whole(&self.connection, &self.socket).map(|(_, programs)| programs)
+    }
+}
+
+/// The manager and its programs.
+fn whole(
+    connection: &Connection,
+    socket: &Path,
+) -> Result<(Status, Vec<ProgramStatus>), ConnectError> {
+    let status = head(connection, socket)?;
+    let count = status.program_count as usize;
+    if count > MAX_PROGRAMS {
+        let what = format!("it claims {count} programs, the most is {MAX_PROGRAMS}");
+        return Err(connection.broken(what));
+    }
+    let mut programs = Vec::new();
+    while programs.len() < count {
+        match connection.receive()?.0 {
+            FromManager::Programs(part) if !part.programs.is_empty() => {
+                programs.extend(part.programs)
+            }
+            other => {
+                return Err(connection.broken(format!("its report goes on with {other:?}")));
+            }
+        }
+    }
+    Ok((status, programs))
 }
 
 /// The beginning of a report; the parts that follow it are the caller's.

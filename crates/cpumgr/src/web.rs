@@ -8,6 +8,7 @@
 //! # Invariants
 //! - W1 The scheduler knows nothing of this: answers come over the manager's own socket, as for any
 //!   client, and are kept for `FRESH`. However many ask, the manager is asked once in that time.
+//!   For the last minutes it is asked every two seconds besides (`sampler`).
 //! - W2 Bounded: `MOST` connections at a time, others are closed at once; a head of `HEAD`
 //!   bytes; `PATIENCE` for the whole of a request and as long for its answer, however slowly it
 //!   drips.
@@ -24,7 +25,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -32,11 +33,13 @@ use crate::error::Error;
 
 mod board;
 mod request;
+mod sampler;
 
 use board::Board;
 #[cfg(test)]
 pub(crate) use board::{Sample, Shown};
 use request::{Request, RequestError};
+use sampler::Sampler;
 
 /// The page.
 const PAGE: &str = include_str!("web/page.html");
@@ -55,6 +58,7 @@ pub struct Web {
     shared: Arc<Shared>,
     address: SocketAddr,
     thread: Option<JoinHandle<()>>,
+    _sampler: Sampler,
 }
 
 #[derive(Debug)]
@@ -63,6 +67,13 @@ struct Shared {
     is_loopback: bool,
     there: AtomicUsize,
     ends: AtomicBool,
+}
+
+impl Shared {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        // What the lock protects is whole between any two statements.
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Web {
@@ -89,13 +100,14 @@ impl Web {
             there: AtomicUsize::new(0),
             ends: AtomicBool::new(false),
         });
+        let sampler = Sampler::start(Arc::clone(&shared), socket).map_err(failed)?;
         let own = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("web".into())
             .spawn(move || accept(&listener, &own))
             .map_err(failed)?;
         tracing::info!(%address, "listens for browsers and Prometheus");
-        Ok(Self { shared, address, thread: Some(thread) })
+        Ok(Self { shared, address, thread: Some(thread), _sampler: sampler })
     }
 
     /// Where it listens.
@@ -201,12 +213,10 @@ fn answer(request: &Request, shared: &Shared) -> Answer {
     if shared.is_loopback && !request.host.as_deref().is_none_or(is_local) {
         return Answer::refusal(&RequestError::Misdirected);
     }
-    // What the lock protects is whole between any two statements.
-    let board = || shared.board.lock().unwrap_or_else(PoisonError::into_inner);
     let (kind, body) = match request.path.as_str() {
         "/" => ("text/html; charset=utf-8", Ok(PAGE.to_owned())),
-        "/status.json" => ("application/json", board().status()),
-        "/metrics" => ("text/plain; version=0.0.4; charset=utf-8", board().metrics()),
+        "/status.json" => ("application/json", shared.board().status()),
+        "/metrics" => ("text/plain; version=0.0.4; charset=utf-8", shared.board().metrics()),
         _ => return Answer::refusal(&RequestError::NotFound),
     };
     match body {

@@ -167,10 +167,44 @@ fn browsers_and_prometheus_read_what_the_manager_does() {
     let value: Value = serde_json::from_str(body).unwrap();
     assert_eq!((&value["schema"], &value["kind"]), (&1.into(), &"web".into()));
     assert_eq!(value["report"]["programs"][0]["pid"], program.pid());
-    assert_eq!(value["samples"][0]["granted"][program.pid().to_string()], 1);
     let changed = fetch(&address, "POST /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(changed.starts_with("HTTP/1.1 405 "), "{changed}");
     assert!(said(&manager, &["metrics"]).contains("cpumgr_grant_seconds_count"));
+}
+
+#[test]
+fn the_last_minutes_have_a_program_that_ended_before_the_page_was_looked_at() {
+    let manager = Manager::start(&["--listen", "0"]);
+    let address = address(&manager);
+    let program = manager.program(1, 1);
+    let pid = program.pid().to_string();
+    // Samples come from the manager's own questions and from no reader: they come one by one.
+    let samples = || {
+        let status = fetch(&address, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (_, body) = status.split_once("\r\n\r\n").unwrap();
+        let value: Value = serde_json::from_str(body).unwrap();
+        value["samples"].as_array().unwrap().clone()
+    };
+    eventually("a sample has it", || {
+        samples().iter().any(|it| it["granted"][&pid] == 1).then_some(())
+    });
+    program.kill();
+    eventually("a later sample does not", || {
+        samples().last().is_some_and(|it| it["granted"].get(&pid).is_none()).then_some(())
+    });
+    assert!(samples().iter().any(|it| it["granted"][&pid] == 1), "the past is forgotten");
+}
+
+#[test]
+fn samples_do_not_keep_an_idle_manager_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = cpumgr();
+    command.args(["daemon", "--listen", "0", "--idle-exit", "3s", "--socket"]);
+    let log = std::fs::File::create(dir.path().join("log")).unwrap();
+    let mut child = command.arg(dir.path().join("app.sock")).stderr(log).spawn().unwrap();
+    let status = eventually("it ends", || child.try_wait().unwrap());
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    assert!(status.success() && log.contains("listens for browsers"), "{log}");
 }
 
 #[test]
@@ -190,9 +224,11 @@ fn a_trace_begins_and_ends_while_programs_run_and_is_shown_in_other_forms() {
         ["t.jsonl", "t.prv", "t.json"].map(|name| manager.dir.path().join(name));
     let path = trace.to_str().unwrap();
     assert_eq!(said(&manager, &["trace", "show"]), "no trace is written\n");
+    assert_eq!(json(&manager, &["trace", "show"])["trace"], Value::Null);
     assert_eq!(on(&manager, &["trace", "stop"]).status.code(), Some(6));
     said(&manager, &["trace", "start", path]);
     assert_eq!(said(&manager, &["trace", "show"]), format!("{path}\n"));
+    assert_eq!(json(&manager, &["trace", "show"])["trace"], path);
     let again = on(&manager, &["trace", "start", "/tmp/x"]);
     assert!(errors(&again).contains("already"), "{}", errors(&again));
     program.kill();
@@ -224,11 +260,9 @@ fn a_trace_begins_and_ends_while_programs_run_and_is_shown_in_other_forms() {
     assert!(errors(&refused).contains("its log says why"), "{}", errors(&refused));
     assert!(manager.log().contains("no trace is written"), "{}", manager.log());
 }
-    assert_eq!(json(&manager, &["trace", "show"])["trace"], Value::Null);
 
 #[test]
 fn doctor_looks_at_the_machine_at_processes_and_at_programs() {
-    assert_eq!(json(&manager, &["trace", "show"])["trace"], path);
     let manager = Manager::start(&[]);
     let output = on(&manager, &["doctor", "--json"]);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,5 +1,5 @@
-//! The page of a manager that runs, in a real browser: programs and processors are there, no script
-//! fails, and nothing is asked for but of the manager.
+//! The page of a manager that runs, in a real browser: programs and processors are there, the last
+//! minutes are drawn, no script fails, and nothing is asked for but of the manager.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,18 +15,25 @@ use crate::setup::{Workspace, must_succeed};
 /// Letters below this are hard to read (pixels).
 const SMALLEST: f64 = 11.0;
 
-/// Runs in the page: waits for the manager's first answer that names the program, 20 s at most.
+/// Runs in the page: waits for the manager's first answer that names the program, and for its area
+/// in the last minutes, which needs two samples; 20 s at most.
 const LOOK: &str = r##"new Promise(done => {
     const begin = Date.now();
     const look = () => {
         const rows = [...document.querySelectorAll("#programs tr")].map(it => it.textContent);
-        if (!rows.some(it => it.includes("sleep")) && Date.now() - begin < 20000)
+        const past = [...document.querySelectorAll("#past polygon")].map(it => {
+            const { width, height } = it.getBoundingClientRect();
+            return [width, height];
+        });
+        const isThere = rows.some(it => it.includes("sleep")) && past.length > 0;
+        if (!isThere && Date.now() - begin < 20000)
             return setTimeout(look, 100);
         const root = document.documentElement;
         const all = [...document.querySelectorAll("body *")].filter(it =>
             it.checkVisibility() && [...it.childNodes].some(part => part.nodeType === 3 && part.data.trim()));
         done(JSON.stringify({
             rows,
+            past,
             processors: [...document.querySelectorAll("#cpus div")].map(it => it.textContent),
             state: document.getElementById("state").textContent,
             beyond: Math.max(root.scrollWidth, document.body.scrollWidth) - root.clientWidth,
@@ -42,13 +49,16 @@ const PLANTED: &str =
     "<!DOCTYPE html><html><head><meta charset='utf-8'><link rel='icon' href='data:,'>
 <meta name='viewport' content='width=device-width'></head><body><p id='state'>no manager</p>
 <table><tbody id='programs'><tr><td style='font-size: 4px'>sleep</td></tr></tbody></table>
-<div id='cpus'></div><div style='width: 3000px'>wide</div>
+<div id='cpus'></div><svg id='past'><polygon points='0,0 60,0'/></svg>
+<div style='width: 3000px'>wide</div>
 <img src='http://elsewhere.invalid/a.png'><script>nothing.at.all()</script></body></html>";
 
 /// What the page showed.
 #[derive(Debug, Deserialize)]
 struct Shown {
     rows: Vec<String>,
+    /// Width and height of each area in the last minutes.
+    past: Vec<(f64, f64)>,
     processors: Vec<String>,
     state: String,
     beyond: f64,
@@ -76,7 +86,7 @@ pub(super) fn look(workspace: &Workspace, browser: &mut Browser) -> anyhow::Resu
     let view = View { width: WIDTHS[0], is_dark: false };
     let (shown, trouble) = browser.open(&address, &address, view, LOOK)?;
     let found = faults(&serde_json::from_str(&shown)?, &trouble);
-    for planted in ["script", "asked for", "wider", "letters", "no processor"] {
+    for planted in ["script", "asked for", "wider", "letters", "no processor", "last minutes"] {
         ensure!(
             found.iter().any(|fault| fault.contains(planted)),
             "a planted fault was not reported (`{planted}`): {found:?}"
@@ -152,6 +162,9 @@ fn faults(shown: &Shown, trouble: &Trouble) -> Vec<String> {
     }
     if !shown.processors.iter().any(|it| it.contains("sleep")) {
         faults.push(format!("no processor has the program: {:?}", shown.processors));
+    }
+    if !shown.past.iter().any(|(width, height)| *width > 1.0 && *height > 1.0) {
+        faults.push(format!("the last minutes have no area: {:?}", shown.past));
     }
     if shown.beyond > 0.0 {
         faults.push(format!("it is {} pixels wider than the window", shown.beyond));

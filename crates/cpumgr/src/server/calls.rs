@@ -25,7 +25,9 @@ const MAX_NOTE: usize = 100;
 impl Server {
     /// A client did something.
     pub(super) fn called(&mut self, serial: u64, call: Call, now: u64) {
-        self.idle_since = now;
+        if !self.is_own_look(serial, &call) {
+            self.idle_since = now;
+        }
         match call {
             Call::Opened { peer, pidfd, mailbox, of_admins } => {
                 let mut connection = Connection::new(serial, Some(mailbox), peer, pidfd);
@@ -37,6 +39,13 @@ impl Server {
             Call::Said(message) => self.hear(serial, message, now),
             Call::Closed => self.hung_up(serial, now),
         }
+    }
+
+    /// The manager's listener for browsers asks again on the connection that it has: no reader
+    /// does that.
+    fn is_own_look(&self, serial: u64, call: &Call) -> bool {
+        matches!(call, Call::Said(ToManager::Status))
+            && self.connections.get(&serial).is_some_and(|it| it.peer.pid == process::current_pid())
     }
 
     fn hear(&mut self, serial: u64, message: ToManager, now: u64) {
