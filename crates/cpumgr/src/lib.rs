@@ -4,7 +4,8 @@
 //! `examples/custom_policy.rs`.
 //!
 //! # Modules, from the bottom up
-//! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`: parts.
+//! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`,
+//!    `surprises`: parts.
 //! 2. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
 //! 3. `kernel`, `service`, `threads`: other processes' threads, the service manager.
 //! 4. `dropin`, `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: surroundings.
@@ -83,6 +84,7 @@ pub mod status;
 mod style;
 mod submissions;
 mod submit;
+mod surprises;
 pub mod threads;
 pub mod top;
 pub mod trace;

@@ -36,6 +36,7 @@ use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::process::Pid;
 
 use crate::kernel::Kernel;
+use crate::surprises::{Surprise, Surprises};
 use crate::threads::Threads;
 
 /// Threads of one program that one pass looks at.
@@ -66,6 +67,7 @@ pub struct Reclaim {
     squeezes: u64,
     /// Step 5: when to look, and on which processors.
     second_look: Option<(u64, CpuSet)>,
+    surprises: Surprises,
 }
 
 impl Reclaim {
@@ -80,6 +82,7 @@ impl Reclaim {
             squeezed: BTreeMap::new(),
             squeezes: 0,
             second_look: None,
+            surprises: Surprises::default(),
         }
     }
 
@@ -213,15 +216,23 @@ impl Reclaim {
         overdue: &CpuSet,
         kept: &CpuSet,
     ) {
+        let subject = u64::from(tid.0.unsigned_abs());
         let mask = match self.threads.mask(kernel, tid) {
             Ok(Some(mask)) => mask,
             // A thread that ended, or never was one.
-            Ok(None) => return,
+            Ok(None) => return self.surprises.forget(subject),
             Err(error) => {
-                tracing::warn!(tid = tid.0, %error, "a virtual processor's mask cannot be read");
+                if self.surprises.comes(Surprise::Mask, subject) {
+                    tracing::warn!(
+                        tid = tid.0,
+                        %error,
+                        "a virtual processor's mask cannot be read"
+                    );
+                }
                 return;
             }
         };
+        self.surprises.is_over(Surprise::Mask, subject);
         if mask.is_disjoint(overdue) {
             return;
         }
@@ -230,6 +241,7 @@ impl Reclaim {
         match self.threads.bind(kernel, tid, &bound) {
             Ok(Some(before)) => {
                 self.squeezes += 1;
+                self.surprises.is_over(Surprise::Squeeze, subject);
                 areas.judge(index, Verdict::Squeezed);
                 let entry = self.squeezed.entry(tid.0).or_insert_with(|| Squeezed {
                     index,
@@ -242,9 +254,10 @@ impl Reclaim {
             Ok(None) => {}
             // EINVAL: its cpuset has none of these; EPERM: it runs as another user. It stays where
             // it is.
-            Err(error) => {
+            Err(error) if self.surprises.comes(Surprise::Squeeze, subject) => {
                 tracing::warn!(tid = tid.0, %error, "a virtual processor cannot be squeezed")
             }
+            Err(_) => {}
         }
     }
 

@@ -47,6 +47,7 @@ use crate::reload::Reload;
 use crate::service::told::Told;
 use crate::shares::Shares;
 use crate::submissions::Submissions;
+use crate::surprises::Surprises;
 use crate::trace::{self, Trace};
 use crate::unused::Unused;
 
@@ -174,6 +175,8 @@ pub struct Server {
     rules: Rules,
     reload: Option<Reload>,
     service: Option<Told>,
+    /// What goes wrong again and again.
+    surprises: Surprises,
     /// What it counts and times of itself.
     measuring: measuring::Measuring,
     /// It was told to end, after this pass.
@@ -265,6 +268,7 @@ impl Server {
             rules: Rules::default(),
             reload: setup.reload,
             service: setup.service.map(Told::new),
+            surprises: Surprises::default(),
             measuring: measuring::Measuring::default(),
             over: None,
             instance: setup.instance,
@@ -471,6 +475,7 @@ impl Server {
             return;
         };
         self.forget_watches(serial);
+        self.surprises.forget(serial);
         if let Some(id) = connection.submission {
             self.submissions.ends(id, now);
         }

@@ -4,9 +4,11 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use cpumgr::status::Report;
 use nix::errno::Errno;
 use support::{PATIENCE, Program, cpumgr, eventually};
 
@@ -199,4 +201,37 @@ fn a_call_that_fails_once_costs_one_client_or_ends_the_manager_with_its_name() {
         }
     }
     println!("{struck} faults in {:?}", begin.elapsed());
+}
+
+#[test]
+fn a_call_that_always_fails_is_named_once() {
+    // The manager makes each of these again and again.
+    for (call, errno, from, says) in [
+        ("accept4", Errno::EMFILE, 6, "no connections are taken"),
+        ("sched_setaffinity", Errno::EPERM, 1, "a virtual processor cannot be squeezed"),
+    ] {
+        let manager = Faulty::start(&format!("{call}={}@{from}+", errno as i32));
+        let socket = manager.dir.path().join("app.sock");
+        eventually("the manager answers", || Report::ask(&socket).ok());
+        let mut programs = Vec::new();
+        if call != "accept4" {
+            programs.extend((0..3).map(|_| Program::start(&socket, 2, 2)));
+            programs.iter_mut().for_each(|program| drop(program.ask("spinners 2")));
+        }
+        let strikes = || manager.log().matches("NANOS_FAULT strikes").count();
+        eventually(&format!("{call} fails again and again"), || {
+            if call == "accept4" {
+                // What waits at the door wakes the manager.
+                let _waits = support::connection(&socket);
+            }
+            (strikes() >= 10).then_some(())
+        });
+        let log = manager.log();
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(says)).collect();
+        // Of each thread that cannot be bound.
+        let threads: BTreeSet<_> = lines.iter().map(|line| line.split("tid=").nth(1)).collect();
+        assert_eq!(lines.len(), threads.len(), "{call}: {log}");
+        assert!(!lines.is_empty(), "{call}: {log}");
+        drop(programs);
+    }
 }

@@ -4,7 +4,7 @@
 //! `NANOS_FAULT=CALL=ERRNO@N` lets the N-th call of that name (as
 //! [`SysError::call`](crate::SysError::call) says it) fail with that number:
 //! `NANOS_FAULT=epoll_ctl=12@3`. The call itself was made: what it did stays done, what it gave is
-//! dropped.
+//! dropped. With `@N+` the N-th and all after it fail.
 
 use crate::error::SysResult;
 
@@ -29,15 +29,22 @@ mod wanted {
         call: String,
         errno: i32,
         left: AtomicU64,
+        /// All that follow fail, too.
+        for_good: bool,
     }
 
     fn parse(text: &str) -> Option<Fault> {
         let (call, rest) = text.rsplit_once('=')?;
         let (errno, turn) = rest.split_once('@')?;
+        let (turn, for_good) = match turn.strip_suffix('+') {
+            Some(turn) => (turn, true),
+            None => (turn, false),
+        };
         Some(Fault {
             call: call.into(),
             errno: errno.parse().ok()?,
             left: AtomicU64::new(turn.parse().ok()?),
+            for_good,
         })
     }
 
@@ -51,7 +58,7 @@ mod wanted {
         let before = fault
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        let strikes = before == Ok(1);
+        let strikes = before == Ok(1) || (fault.for_good && before.is_err());
         if strikes {
             crate::message::say(format_args!("NANOS_FAULT strikes {call}"));
         }

@@ -36,6 +36,7 @@ use super::costs::{self, Costs};
 use super::silent::{MAX_SILENT, Silent};
 use super::throttle::{Queue, Throttle};
 use super::{Call, Doorman, FAREWELL, Line, MAILBOX, Mailbox, Serials, wait_for};
+use crate::surprises::{Surprise, Surprises};
 
 /// Connections that are neither programs, nor announced, nor queued.
 const MAX_OTHERS: usize = 64;
@@ -197,6 +198,7 @@ async fn serve(
     let costs = Costs::new(doorman.owner, costs::clock);
     let (mut lines, mut silent, mut throttle) =
         (Lines::new(), Silent::default(), Throttle::default());
+    let mut surprises = Surprises::default();
     let share = if doorman.public { SHARE } else { MAX_OTHERS };
     let usual = if doorman.public { Backlog::Shared } else { Backlog::Own };
     loop {
@@ -215,6 +217,7 @@ async fn serve(
                 let mut ready = ready?;
                 match take(&listener, &costs, &mut lines, &mut silent) {
                     Ok(Taken { taken, turned_away, are_all }) => {
+                        surprises.is_over(Surprise::Accept, 0);
                         if are_all {
                             ready.clear_ready();
                         }
@@ -228,7 +231,12 @@ async fn serve(
                     Err(error) => {
                         // Descriptors or memory are used up: the connection stays in the queue, and
                         // asking again at once would be a busy loop.
-                        tracing::warn!(%error, "no connections are taken for a moment");
+                        if surprises.comes(Surprise::Accept, 0) {
+                            tracing::warn!(
+                                %error,
+                                "no connections are taken as long as this fails"
+                            );
+                        }
                         throttle.pause(Instant::now() + ACCEPT_PAUSE);
                     }
                 }

@@ -1,6 +1,7 @@
 //! Reclaiming from the threads of this process, with a kernel that can be told to fail.
 
 use super::*;
+use crate::surprises::tests::logged;
 use arena::manager::CheckedRequest;
 use platform::affinity::{affinity, current_tid};
 use platform::{SysError, SysResult, process};
@@ -468,5 +469,32 @@ fn a_call_that_fails_leaves_the_thread_and_the_books_as_they_were() {
             );
             assert_eq!(bench.reclaim.deadline(), None, "it is not tried for ever: {call} {errno}");
         }
+    }
+}
+
+#[test]
+fn a_thread_that_cannot_be_squeezed_is_named_once_until_it_could_be() {
+    for (call, says) in
+        [("sched_getaffinity", "cannot be read"), ("sched_setaffinity", "cannot be squeezed")]
+    {
+        let mut bench = Bench::new(1);
+        bench.give(&[], &[0, 1], 0);
+        let fails = |bench: &mut Bench, times: u64| {
+            bench.fake.fails.set(Some((call, Errno::EPERM as i32)));
+            for round in 0..times {
+                bench.give(&[0, 1], &[0], 100 + round);
+                bench.squeeze(&[0], 100 + round);
+                bench.give(&[0], &[0, 1], 100 + round);
+            }
+            bench.fake.fails.set(None);
+        };
+        let lines = logged(|| fails(&mut bench, 5));
+        assert_eq!(lines.len(), 1, "{call}: {lines:?}");
+        assert!(lines[0].contains(says), "{call}: {lines:?}");
+        bench.shrink(&[0, 1], &[0]);
+        assert_eq!(bench.reclaim.squeezes(), 1);
+        bench.give(&[0], &[0, 1], 50);
+        let lines = logged(|| fails(&mut bench, 5));
+        assert_eq!(lines.len(), 1, "{call}, after it was well: {lines:?}");
     }
 }

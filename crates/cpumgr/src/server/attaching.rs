@@ -19,6 +19,7 @@ use super::watch::WINDOW;
 use crate::keeper::Keeper;
 use crate::masks;
 use crate::reactor::Role;
+use crate::surprises::Surprise;
 use crate::threads::Threads;
 
 impl Server {
@@ -157,6 +158,7 @@ impl Server {
         // An error means that it was not in the set.
         let _removed: SysResult<()> = self.reactor.remove(&attached.pidfd);
         attached.restore(self.kernel.as_ref());
+        self.surprises.forget(serial);
         let known = (attached.pid, attached.owner, attached.name.clone());
         self.account_exit(serial, known, monotonic_ns());
         self.charge(attached.owner, monotonic_ns());
@@ -205,11 +207,19 @@ impl Server {
             // A count, too, is a system call.
             self.looks.charge(attached.owner, self.kernel.work() + 1, now);
             match outcome {
-                Ok(all) => attached.next_look = if all { now + PACE } else { now },
+                Ok(all) => {
+                    attached.next_look = if all { now + PACE } else { now };
+                    self.surprises.is_over(Surprise::Look, *serial);
+                }
                 Err(error) if error.is(nix::errno::Errno::ESRCH as i32) => gone.push(*serial),
                 Err(error) => {
-                    tracing::warn!(pid = attached.pid.0, %error, "an attached process cannot be \
-                                                                  looked at");
+                    if self.surprises.comes(Surprise::Look, *serial) {
+                        tracing::warn!(
+                            pid = attached.pid.0,
+                            %error,
+                            "an attached process cannot be looked at"
+                        );
+                    }
                     attached.next_look = now + SLOW;
                 }
             }

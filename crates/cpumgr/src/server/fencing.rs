@@ -5,6 +5,7 @@ use platform::affinity::CpuId;
 use super::Server;
 use super::due::is_over;
 use super::program::Program;
+use crate::surprises::Surprise;
 
 impl Server {
     /// Steps 3 and 5 of `reclaim`.
@@ -38,14 +39,16 @@ impl Server {
                 let held = told.iter().copied().map(CpuId).collect();
                 match fences.put(kernel, (serial, pid, reclaim.threads()), &held) {
                     Ok(fence) => {
+                        self.surprises.is_over(Surprise::Fence, serial);
                         self.measuring.so_far.fenced += 1;
                         tracing::warn!(pid = pid.0, %name, "a program binds itself to what was \
                                                             taken from it: fenced in");
                         program.fence = Some(fence);
                     }
-                    Err(error) => {
+                    Err(error) if self.surprises.comes(Surprise::Fence, serial) => {
                         tracing::warn!(pid = pid.0, %name, %error, "a program cannot be fenced in")
                     }
+                    Err(_) => {}
                 }
             } else {
                 // A grace after a squeeze, and once in a quantum as long as a thread is squeezed.

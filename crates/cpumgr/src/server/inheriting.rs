@@ -25,6 +25,7 @@ use crate::keeper::Keeper;
 use crate::limits::Weight;
 use crate::masks;
 use crate::settings::{self, As, Job, Running, Settings, Waiting};
+use crate::surprises::Surprise;
 
 /// The least and the most processors, as a user said.
 type Bounds = (Option<u32>, Option<u32>);
@@ -240,12 +241,16 @@ impl Server {
         self.unwritten = false;
         if self.keeper.is_none() {
             match masks::keeper(self.instance.socket()) {
-                Ok(keeper) => self.keeper = Some(keeper),
+                Ok(keeper) => {
+                    self.keeper = Some(keeper);
+                    self.surprises.is_over(Surprise::Masks, 0);
+                }
                 // The next change tries again.
-                Err(error) => {
+                Err(error) if self.surprises.comes(Surprise::Masks, 0) => {
                     tracing::warn!(%error, "the next manager will not know the masks of attached \
                                             processes")
                 }
+                Err(_) => {}
             }
         }
         if let Some(keeper) = &self.keeper {

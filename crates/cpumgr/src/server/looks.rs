@@ -28,12 +28,14 @@ impl Server {
 #[cfg(test)]
 pub(super) mod tests {
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
     use arena::message::ToManager;
-    use platform::SysResult;
+    use nix::errno::Errno;
     use platform::affinity::{CpuSet, Tid};
     use platform::process::Peer;
+    use platform::{SysError, SysResult};
     use policies::Registry;
 
     use super::super::bounds::OWN;
@@ -41,17 +43,21 @@ pub(super) mod tests {
     use super::super::{Api, Server, Setup};
     use crate::api::{Call, Mailbox};
     use crate::kernel::Kernel;
+    use crate::surprises::tests::logged;
 
     const SECOND: u64 = 1_000_000_000;
 
     /// Masks that only the manager changes, and how often it asked for one or set one.
     #[derive(Clone, Debug, Default)]
-    pub(in crate::server) struct Asked(Arc<Mutex<(u64, BTreeMap<i32, CpuSet>)>>);
+    pub(in crate::server) struct Asked(Arc<Mutex<(u64, BTreeMap<i32, CpuSet>)>>, Arc<AtomicBool>);
 
     impl Kernel for Asked {
         fn affinity(&self, tid: Tid) -> SysResult<CpuSet> {
             let mut asked = self.0.lock().unwrap();
             asked.0 += 1;
+            if self.1.load(Ordering::Relaxed) {
+                return Err(SysError::new("sched_getaffinity", Errno::EPERM as i32));
+            }
             Ok(asked.1.entry(tid.0).or_insert_with(Masks::all).clone())
         }
 
@@ -144,6 +150,29 @@ pub(super) mod tests {
         assert_eq!(kernel.take(), 0, "it owes");
         pass_until(&mut server, paid + 2 * SECOND);
         assert!(kernel.take() > 0);
+        server.end(&super::super::Ended::Signal);
+    }
+
+    #[test]
+    fn an_attached_process_that_cannot_be_looked_at_is_named_once_until_it_could_be() {
+        let process = Process::start();
+        let uid = nix::unistd::geteuid().as_raw();
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = Asked::default();
+        let mut server = server(dir.path(), &kernel, 100_000_000);
+        let mut now = server.started;
+        server.attach(uid, process.pid(), now).unwrap();
+        for round in 0..2 {
+            kernel.1.store(true, Ordering::Relaxed);
+            let lines = logged(|| {
+                pass_until(&mut server, now + 20 * SECOND);
+            });
+            let of_it: Vec<_> = lines.iter().filter(|it| it.contains("looked at")).collect();
+            assert_eq!(of_it.len(), 1, "round {round}: {lines:?}");
+            kernel.1.store(false, Ordering::Relaxed);
+            pass_until(&mut server, now + 40 * SECOND);
+            now += 40 * SECOND;
+        }
         server.end(&super::super::Ended::Signal);
     }
 

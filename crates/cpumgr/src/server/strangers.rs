@@ -17,6 +17,7 @@ use policies::{AppId, Cause};
 
 use super::Server;
 use crate::foreign::{Held, Sample};
+use crate::surprises::Surprise;
 
 impl Server {
     /// Looks when it is time to. What is left to others changes with the decision of this pass.
@@ -30,7 +31,8 @@ impl Server {
         if waits || !self.any_programs() {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
-            foreign.look(self.sample(monotonic_ns(), foreign.is_close()));
+            let sample = self.sample(monotonic_ns(), foreign.is_close());
+            foreign.look(sample);
         }
         let left = foreign.left();
         self.foreign = Some(foreign);
@@ -68,7 +70,7 @@ impl Server {
     }
 
     /// What the kernel says now. A program that ends meanwhile is not in it.
-    fn sample(&self, now: u64, close: bool) -> Sample {
+    fn sample(&mut self, now: u64, close: bool) -> Sample {
         let mut sample = Sample { at: now, ..Sample::default() };
         // Where all share there is nothing to be found out.
         let some = close || self.ledger.anybody_has_own();
@@ -97,6 +99,7 @@ impl Server {
             sample.ran = attached.fold(sample.ran, u64::saturating_add);
             match load::busy() {
                 Ok(busy) => {
+                    self.surprises.is_over(Surprise::Busy, 0);
                     sample.busy = busy
                         .into_iter()
                         .filter(|(cpu, _)| self.cpus.contains(*cpu))
@@ -104,7 +107,10 @@ impl Server {
                         .collect()
                 }
                 // Nothing is known to be busy: what was left comes back.
-                Err(error) => tracing::warn!(%error, "how busy processors are is not known"),
+                Err(error) if self.surprises.comes(Surprise::Busy, 0) => {
+                    tracing::warn!(%error, "how busy processors are is not known")
+                }
+                Err(_) => {}
             }
         }
         sample.cost = monotonic_ns().saturating_sub(now);
