@@ -23,11 +23,13 @@ use crate::{duration, json, limits, socket, status};
 
 mod listing;
 mod queue;
+mod release;
 mod reload;
 
 pub(crate) use listing::Listing;
 pub(crate) use queue::place_text;
 pub use queue::{QueueReport, queue};
+pub use release::release;
 pub use reload::reload;
 
 /// How long an answer may take.
@@ -392,7 +394,6 @@ mod tests {
         drop(listener);
         assert!(is_gone(&status::of_manager(&socket).unwrap_err()));
     }
-}
 
     #[test]
     fn a_manager_that_began_later_is_another_one_however_long_it_has_been_there() {
@@ -412,3 +413,4 @@ mod tests {
         assert!(before.is_another(&seen(7, 3, 60, 61)));
         assert!(before.is_another(&seen(8, 1020, 1000, 1002)));
     }
+}

@@ -98,6 +98,9 @@ pub enum Command {
     Restart(SocketArgs),
     /// Lets the manager read its configuration anew; what is wrong with it changes nothing.
     Reload(SocketArgs),
+    /// Puts the masks of what a killed manager left attached back, where no manager runs.
+    #[command(hide = true)]
+    Release(SocketArgs),
     /// Says whether the configuration can be used, and which files it consists of.
     CheckConfig(CheckConfigArgs),
     /// Shows what programs were granted, used and waited for, also of those that have ended.

@@ -55,6 +55,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),
         Command::Reload(args) => administration::reload(&args),
+        Command::Release(args) => administration::release(&args),
         Command::CheckConfig(args) => check_config(&args),
         Command::Numa(args) => print(&numa::run(&args)?),
         Command::Simulate(args) => print(&simulate::run(&args)?),

@@ -15,6 +15,7 @@
 //!    the last manager attached unasked count as such again. So the masks that it notes are their
 //!    own. The file stays until the first copy of this manager replaces it: one that is killed
 //!    before loses nothing.
+//! 4. Where no next one comes `cpumgr release` does step 2: a service has it run after its end.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started, its threads by its own

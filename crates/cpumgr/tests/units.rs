@@ -102,7 +102,7 @@ fn what_the_units_run_is_what_the_program_understands() {
         let unit = unit.unwrap();
         let commands = unit.lines().filter_map(|line| line.split_once("=/usr/bin/cpumgr "));
         let commands: Vec<&str> = commands.map(|(_, words)| words).collect();
-        assert_eq!(commands.len(), 2, "{unit}");
+        assert_eq!(commands.len(), 3, "{unit}");
         for words in commands {
             // The help of the command, when all before it is understood.
             let words = words.split(' ').chain(["--help"]);

@@ -228,6 +228,49 @@ fn a_program_that_was_attached_to_a_killed_manager_is_attached_to_the_next_one_a
 }
 
 #[test]
+fn masks_that_a_killed_manager_left_are_put_back_without_another_one() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus]);
+    let (stranger, tids) = Stranger::start();
+    let before = masks(&tids);
+    let mut program = manager.program(2, 2);
+    done(&manager, &["attach", &stranger.pid().to_string()]);
+    program.until("the program has one", |seen| seen.processors == 1);
+    let file = manager.dir.path().join("app.sock.masks");
+    eventually("its threads are bound, and that is written down", || {
+        let bound = masks(&tids);
+        let written = std::fs::read_to_string(&file).ok()?;
+        let is_there = |(tid, mask): (&Tid, &CpuSet)| {
+            written.contains(&format!("[{},", tid.0)) && mask.len() == 1
+        };
+        tids.iter().zip(&bound).all(is_there).then_some(())
+    });
+    let socket = manager.socket();
+    let release = |result: &str| {
+        let mut command = cpumgr();
+        command.env("SERVICE_RESULT", result).args(["release", "--socket"]);
+        command.arg(&socket).output().unwrap()
+    };
+    // As long as there is a manager the processes are its own.
+    let output = release("signal");
+    assert_eq!(output.status.code(), Some(4), "{}", errors(&output));
+    manager.kill();
+    // After a clean end there is nothing to do, or the next one does it.
+    assert!(release("success").status.success());
+    assert!(masks(&tids).iter().all(|mask| mask.len() == 1));
+    let output = release("signal");
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(errors(&output).contains("has its masks again"), "{}", errors(&output));
+    assert_eq!(masks(&tids), before);
+    // The next one, if one comes, attaches it again.
+    manager.start_again(&["--cpus", &cpus]);
+    let status = manager.status().programs.into_iter().find(|it| it.attached).unwrap();
+    assert_eq!(status.pid.unsigned_abs(), stranger.pid());
+    done(&manager, &["detach", &stranger.pid().to_string()]);
+    assert_eq!(masks(&tids), before);
+}
+
+#[test]
 fn a_submitted_program_that_has_threads_and_does_not_speak_is_attached_as_under_run() {
     let manager = Manager::start(&[]);
     let (alone, _) = Stranger::run(&manager, "submit", &["--no-attach"]);
