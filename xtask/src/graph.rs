@@ -8,7 +8,7 @@
 //! 4. `circles` finds the files that all reach each other. A circle of up to [`SMALL`] files is
 //!    fine. A crate whose largest is larger today has that size in `graph/ceilings.toml`: it may
 //!    not grow, and when it got smaller the number there follows (`--update`).
-//! 5. `direction` checks the order of modules, where a crate's head states one.
+//! 5. `direction` checks the order of modules, which the head of a crate of several states.
 //! 6. `front` counts the items that a library shows, where that is limited.
 //!
 //! # Not here
@@ -136,7 +136,7 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
             is_ordered |= states_order;
             faults.extend(found);
         }
-        let order = if is_ordered { "ordered" } else { "no order stated" };
+        let order = if is_ordered { "ordered" } else { "one module" };
         println!("{}, at most {}; {order}", house.summary(), ceilings.allowed(TABLE, &house.name));
     }
     for house in &houses {

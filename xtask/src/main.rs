@@ -1,4 +1,15 @@
 //! The project's own tasks: `cargo xtask TASK`.
+//!
+//! # Modules, from the bottom up
+//! 1. `measure`, `ratchet`, `skips`: copies of programs that are timed, numbers that may only fall,
+//!    and what was left out.
+//! 2. `setup`: the workspace, compilers, commands.
+//! 3. `artifact`, `peers`, `shim`: what cargo built, other OpenMP libraries, and ours.
+//! 4. `aarch64`, `graph`, `hwloc`, `package`, `words`: checks of the sources.
+//! 5. `bench`, `demo`, `dist`, `real`, `san`, `suite`, `wheel`: measurements, packages and tools
+//!    that stand alone.
+//! 6. `conformance`, `flip`, `report`, `vm`: tasks that use some of those.
+//! 7. `reproduce`, `test`: the papers' tables; all checks, lane by lane.
 
 mod aarch64;
 mod artifact;

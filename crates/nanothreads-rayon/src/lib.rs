@@ -1,4 +1,8 @@
 #![doc = include_str!("../README.md")]
+//!
+//! # Modules, from the bottom up
+//! 1. `pieces`: an iterator in pieces of neighbours, which the members of a team take.
+//! 2. `fill`: pieces that write their items where they belong.
 
 mod fill;
 mod pieces;

@@ -1,4 +1,17 @@
 //! Every system call of the NANOS environment, as safe types.
+//!
+//! # Modules, from the bottom up
+//! 1. `errno`, `kernel`, `skip`: the thread's error number, the kernel's version, tests that did
+//!    not run.
+//! 2. `aside`, `message`, `lock`: calls and locks that show neither in `errno` nor as a point of
+//!    cancellation, and lines on stderr.
+//! 3. `sync`, `model`: atomics that a model can watch, and how models are explored.
+//! 4. `error`, `fault`: errors of system calls, and calls that fail when a test wants it.
+//! 5. `futex`, `affinity`, `descriptor`, `file`, `mapping`, `signals`, `standing`: words to sleep
+//!    on, sets of processors, descriptors, small files, address space, signals, niceness.
+//! 6. `cgroup`, `clock`, `event`, `mask`, `numa`, `page_fault`, `process`, `pthread`, `scheduling`,
+//!    `shm`, `stack`, `topology`, `userfault`: one thing of the kernel each.
+//! 7. `fdpass`, `guard`, `load`, `membarrier`, `sampling`: what is made of several of those.
 
 // What cannot be written must not panic: `message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]

@@ -27,6 +27,22 @@
 //! # Ok::<(), policies::UnknownPolicy>(())
 //! ```
 //!
+//! # Modules, from the bottom up
+//! 1. `snapshot`: what a policy is told.
+//! 2. `admission`, `backfill`, `decision`, `fair_share`, `ring`, `share`: what it answers, and
+//!    arithmetic that needs no policy.
+//! 3. `placement`: which processors.
+//! 4. `parameter`, `policy`: the interface of all policies, and their parameters.
+//! 5. `conformance`, `none`, `speedups`: the rules as a test, the policy that does nothing, and
+//!    what reports say.
+//! 6. `crowd`, `dss`: more applications than processors; the policy that others fall back on.
+//! 7. `classes`, `cluster`, `dss_ts`, `equip`, `fair`, `marginal`, `pdpa`: policies that share
+//!    space.
+//! 8. `turn`: allocations for applications that take turns.
+//! 9. `batch`, `gang`, `rr`, `sliding`, `turnaround`, `vtq`: policies of turns.
+//! 10. `registry`: all policies by name.
+//! 11. `sim`: policies and placement under made-up programs.
+//!
 //! # How a manager uses it
 //! 1. At each quantum and event: [`Snapshot`] (its applications in order of arrival),
 //!    [`Policy::decide`]. Under a policy that [is timeless](Policy::is_timeless) the end of a

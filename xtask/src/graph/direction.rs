@@ -1,8 +1,8 @@
 //! The order of a crate's modules, as its head states it, and the edges against it.
 //!
-//! A head without a section `# Modules, from the bottom up` states no order. In the section, each
-//! list item (`- ` or `1. `) is a layer, the lowest first: the names in backticks before the first
-//! colon are its top-level modules, and what comes after the colon is for people.
+//! A root of more than one module has a section `# Modules, from the bottom up` in its head. Each
+//! list item there (`- ` or `1. `) is a layer, the lowest first: the names in backticks before the
+//! first colon are its top-level modules, and what comes after the colon is for people.
 //!
 //! ```text
 //! # Modules, from the bottom up
@@ -68,9 +68,15 @@ fn list_item(line: &str) -> Option<&str> {
 /// Whether a root states an order, and every fault against it.
 pub(super) fn faults(tree: &Tree, edges: &[Edge], root: usize) -> (bool, Vec<String>) {
     let root = &tree.roots[root];
-    let Some(order) = order(&root.head) else { return (false, Vec::new()) };
     let file = tree.file_of(root.module).display();
     let own = &tree.modules[root.module].children;
+    let Some(order) = order(&root.head) else {
+        let missing = (own.len() > 1).then(|| {
+            let number = own.len();
+            format!("{file}: {number} modules, and no section \"{HEADING}\" in its head")
+        });
+        return (false, missing.into_iter().collect());
+    };
     let mut faults: Vec<String> = order
         .twice
         .iter()

@@ -317,8 +317,13 @@ fn edges_within_a_layer_and_downwards_are_right() {
 }
 
 #[test]
-fn a_crate_without_an_order_has_no_fault_of_order() {
-    assert_eq!(faults("", "pub fn f() { let _ = crate::high::H; }"), (false, Vec::new()));
+fn only_a_crate_of_one_module_needs_no_order() {
+    let (is_ordered, found) = faults("", "pub fn f() { let _ = crate::high::H; }");
+    assert!(!is_ordered);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("lib.rs: 3 modules, and no section"), "{found:?}");
+    let house = house(&[("lib.rs", "mod low;"), ("low.rs", "pub struct L;")]);
+    assert_eq!(direction::faults(&house.tree, &house.edges, 0), (false, Vec::new()));
 }
 
 #[test]
