@@ -120,7 +120,7 @@ pub use sort::{
     par_sort_unstable_by_key,
 };
 #[cfg(feature = "tasks")]
-pub use tasks::cell::DataCell;
+pub use tasks::cell::{DataCell, Reading, Writing};
 #[cfg(feature = "tasks")]
 pub use tasks::completion::{Completion, Spawner};
 #[cfg(feature = "tasks")]

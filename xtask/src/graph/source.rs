@@ -58,6 +58,8 @@ pub(super) struct Scope {
     pub(super) public: Vec<String>,
     /// The modules that it shows.
     pub(super) public_modules: Vec<String>,
+    /// Names among all these that `#[doc(hidden)]` keeps out of the documents.
+    pub(super) hidden: Vec<String>,
 }
 
 /// A source file.
@@ -133,6 +135,24 @@ fn shown(item: &Item) -> Vec<String> {
     if matches!(visibility, Visibility::Public(_)) { vec![plain(name)] } else { Vec::new() }
 }
 
+/// The name of a module or a macro.
+fn own_name(item: &Item) -> Option<String> {
+    match item {
+        Item::Mod(item) => Some(plain(&item.ident)),
+        Item::Macro(item) => item.ident.as_ref().map(plain),
+        _ => None,
+    }
+}
+
+/// True with `#[doc(hidden)]`.
+fn is_hidden(attributes: &[Attribute]) -> bool {
+    let is = |attribute: &Attribute| {
+        attribute.path().is_ident("doc")
+            && attribute.parse_args::<Ident>().is_ok_and(|argument| argument == "hidden")
+    };
+    attributes.iter().any(is)
+}
+
 struct Collector {
     scope: Scope,
     /// Something that this reader would get wrong.
@@ -142,7 +162,11 @@ struct Collector {
 impl Collector {
     /// Takes in an item of the module itself.
     fn define(&mut self, item: &Item) -> syn::Result<()> {
-        self.scope.public.extend(shown(item));
+        let shown = shown(item);
+        if is_hidden(cfg::of_item(item)) {
+            self.scope.hidden.extend(shown.iter().cloned().chain(own_name(item)));
+        }
+        self.scope.public.extend(shown);
         match item {
             Item::Use(item) => {
                 let exported = !matches!(item.vis, Visibility::Inherited);
