@@ -242,7 +242,8 @@ fn main() {
         .map(|at| arguments.get(at + 1).expect("--csv: the name of a file").clone());
     let seconds = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(4);
     let mask = affinity(None).expect("a mask");
-    let config = engine::Config { bind: is_bound, adapt: false, ..Default::default() };
+    let mut config = engine::Config::default();
+    (config.bind, config.adapt) = (is_bound, false);
     assert!(engine::configure(config), "nothing was forked before");
     let size = engine::processors().min(TIDS.len());
     // SAFETY: - takes no data, and does not unwind.

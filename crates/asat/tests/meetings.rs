@@ -46,12 +46,19 @@ fn threads() -> usize {
 /// Tests of one process: each holds its meetings alone.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+/// Settings with which waiting threads stay awake.
+fn active() -> Config {
+    let mut config = Config::default();
+    config.waiting = Waiting::Active;
+    config
+}
+
 #[test]
 fn a_test_makes_no_thread_and_allocates_nothing() {
     let _alone = ALONE.lock();
     // The worker stays awake: to wake one, the engine looks at its mask, which is memory.
     // Too late where another test of this process was first, with the same settings.
-    let _is_first = engine::configure(Config { waiting: Waiting::Active, ..Config::default() });
+    let _is_first = engine::configure(active());
     if engine::processors() < 2 {
         return platform::skip!("one processor: the worker sleeps where it waits");
     }
@@ -109,7 +116,7 @@ impl Drop for Hogs {
 fn a_team_whose_threads_share_a_processor_with_others_misses_some_in_a_watch() {
     let _alone = ALONE.lock();
     // Too late where another test of this process was first, with the same settings.
-    let _is_first = engine::configure(Config { waiting: Waiting::Active, ..Config::default() });
+    let _is_first = engine::configure(active());
     let mask = affinity(None).expect("a mask");
     let mut meeting = Meeting::default();
     meeting.make_room(2);

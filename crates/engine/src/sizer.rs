@@ -11,6 +11,7 @@ pub use platform::affinity::{CpuId, CpuSet, Tid};
 
 /// What a program may assume about the processors that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Lease {
     /// No other program wants them: waiting threads may stay hot.
     Dedicated,
@@ -22,6 +23,7 @@ pub enum Lease {
 
 /// What a master finds that is about to fork: see [`TeamSizer::between_regions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Moment {
     /// The calling thread, the master.
     pub master: Tid,

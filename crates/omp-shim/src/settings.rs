@@ -46,19 +46,18 @@ pub(crate) fn settings() -> &'static Settings {
         }
         let host = Host::find();
         let fence = Fence::put_up(&mut environment);
+        let mut config = Config::default();
+        config.waiting = environment.wait_policy;
+        config.stack_size = environment.stack_size;
+        config.bind = environment.binds();
+        // A copy without an engine of its own looks for no manager.
+        config.adapt = environment.follows_manager() && matches!(host, Host::Own);
+        config.library = "libgomp";
+        // The same threads for all regions of an initial thread.
+        config.keeps_idle = true;
         // Too late only where the engine is in use by another library of the process: then that
         // one's settings hold.
-        let _is_first = engine::configure(Config {
-            waiting: environment.wait_policy,
-            stack_size: environment.stack_size,
-            bind: environment.binds(),
-            // A copy without an engine of its own looks for no manager.
-            adapt: environment.follows_manager() && matches!(host, Host::Own),
-            library: "libgomp",
-            // The same threads for all regions of an initial thread.
-            keeps_idle: true,
-            ..Config::default()
-        });
+        let _is_first = engine::configure(config);
         if matches!(host, Host::Own) {
             choose_sizer(&environment);
         }

@@ -23,6 +23,7 @@ pub enum Waiting {
 
 /// How work is supplied; the choice is told in [`supply`](crate::workers::supply).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Supply {
     /// Lines for small teams in one cache, a broadcast for others.
     #[default]
@@ -35,6 +36,7 @@ pub enum Supply {
 
 /// Settings of the engine; fixed by the first region.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// How threads wait.
     pub waiting: Waiting,

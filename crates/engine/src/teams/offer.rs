@@ -37,6 +37,7 @@ impl fmt::Debug for WorkerHandle {
 
 /// Why a worker did not take an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// As many offers wait as may wait: try again when one of them is done
     /// ([`WorkerHandle::offer_soon`] does).

@@ -46,6 +46,7 @@ impl Member {
 
 /// Whether the members of a region run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Concurrency {
     /// They do, each on its own thread: their work may wait for each other.
     Promised,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 /// How a task uses a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Access {
     /// Reads it (`in`).
     Read,

@@ -181,6 +181,7 @@ impl Plan {
                 Access::Write => cells.set(cell, value),
                 Access::Exclude => cells.add(cell, mix(self.seed)),
                 Access::Share => cells.add_at_once(cell, mix(self.seed)),
+                _ => unreachable!("a kind that is never chosen"),
             }
         }
         results.add(number, value);

@@ -83,6 +83,7 @@ fn one_after_the_other(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
                     Access::Exclude | Access::Share => {
                         values[value] = values[value].wrapping_add(increment(task))
                     }
+                    _ => unreachable!("a kind that no plan has"),
                 }
             }
             seen
@@ -142,6 +143,7 @@ fn in_parallel(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
                         Access::Share => {
                             value.fetch_add(increment(number), Relaxed);
                         }
+                        _ => unreachable!("a kind that no plan has"),
                     }
                 }
                 done[number].store(true, Relaxed);
