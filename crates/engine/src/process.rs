@@ -14,7 +14,7 @@ use platform::message::say;
 use platform::sync::CachePadded;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -131,6 +131,53 @@ impl Born {
     }
 }
 
+/// The process that has something which several threads may take, if one has. A forked child finds
+/// its parent's there, and takes it for itself.
+#[derive(Debug)]
+pub struct Owner(AtomicUsize);
+
+impl Owner {
+    /// No process has it.
+    pub const fn none() -> Self {
+        Self(AtomicUsize::new(Born::NOWHERE.0))
+    }
+
+    /// Whose it is; [`Born::NOWHERE`], no process's. Cost: one load.
+    #[inline]
+    pub fn get(&self, ordering: Ordering) -> Born {
+        // ORDERING: the caller's, here and below.
+        Born(self.0.load(ordering))
+    }
+
+    /// True when this process has it. Cost: two loads.
+    #[inline]
+    pub fn is_here(&self, ordering: Ordering) -> bool {
+        !self.get(ordering).is_parents()
+    }
+
+    /// Takes it for this process; true when this process did not have it.
+    pub fn take(&self, ordering: Ordering) -> bool {
+        let own = Born::now();
+        self.0.swap(own.0, ordering) != own.0
+    }
+
+    /// Takes it for this process if it is still `expected`'s; else says whose it is.
+    pub fn take_from(
+        &self,
+        expected: Born,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<(), Born> {
+        let taken = self.0.compare_exchange(expected.0, Born::now().0, success, failure);
+        taken.map(|_| ()).map_err(Born)
+    }
+
+    /// Gives it back.
+    pub fn give_back(&self, ordering: Ordering) {
+        self.0.store(Born::NOWHERE.0, ordering);
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -147,6 +194,26 @@ mod tests {
         };
         assert_eq!(status, 3, "1: in the child, 2: in its child");
         assert!(!born.is_parents() && !is_child());
+    }
+
+    #[test]
+    fn what_a_parent_owns_is_free_in_the_child() {
+        watch_forks();
+        let owner = Owner::none();
+        assert!(!owner.is_here(Relaxed));
+        assert_eq!(owner.take_from(Born::NOWHERE, Relaxed, Relaxed), Ok(()));
+        assert_eq!(owner.take_from(Born::NOWHERE, Relaxed, Relaxed), Err(Born::now()));
+        assert!(owner.is_here(Relaxed) && !owner.take(Relaxed), "it had it");
+        // SAFETY: - the child uses what this test is about, and ends.
+        let status = unsafe {
+            ended(|| {
+                let is_parents = !owner.is_here(Relaxed);
+                u8::from(is_parents && owner.take(Relaxed) && owner.is_here(Relaxed))
+            })
+        };
+        assert_eq!(status, 1);
+        owner.give_back(Relaxed);
+        assert_eq!(owner.get(Relaxed), Born::NOWHERE);
     }
 
     /// What a child says of `question` by its exit status; 255 when it was killed.

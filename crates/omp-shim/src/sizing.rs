@@ -2,25 +2,25 @@
 
 use crate::process::ending;
 use crate::settings::settings;
+use engine::process::Owner;
 use platform::message::say;
-use std::process;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The process that registered the report: a forked child reports nothing, as its statistics are
 /// its parent's until it sizes teams of its own.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
+static REPORTER: Owner = Owner::none();
 
 /// The library is loaded, and the settings are read. Before the program's main function.
 pub(crate) fn at_load() {
     if settings().environment.asat.reports() {
         // ORDERING: Relaxed, both - a number on its own; the program has one thread yet.
-        PROCESS.store(process::id(), Relaxed);
+        REPORTER.take(Relaxed);
         ending::at_exit("ASAT_REPORT", report);
     }
 }
 
 extern "C" fn report() {
-    if PROCESS.load(Relaxed) != process::id() {
+    if !REPORTER.is_here(Relaxed) {
         return;
     }
     match asat::statistics() {

@@ -27,12 +27,12 @@ use super::follower;
 use super::permits::{Permits, State, Wish};
 use crate::process::copies::Host;
 use crate::settings::{Settings, settings};
+use engine::process::{Born, Owner};
 use platform::affinity::{affinity, current_tid};
 use platform::lock::Mutex;
 use std::ffi::c_void;
-use std::process;
 use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU32,
+    AtomicBool, AtomicI32,
     Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{MutexGuard, PoisonError};
@@ -54,8 +54,8 @@ struct Arenas {
 
 static ARENAS: Mutex<Arenas> =
     Mutex::new(Arenas { clients: Vec::new(), last: 0, permits: Permits::new() });
-/// The process that has them; 0: none yet.
-static OWNER: AtomicU32 = AtomicU32::new(0);
+/// The process that has them.
+static OWNER: Owner = Owner::none();
 /// A permit is active.
 static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
 
@@ -72,7 +72,7 @@ fn arenas() -> MutexGuard<'static, Arenas> {
 /// False in the child of a fork.
 fn is_here() -> bool {
     // ORDERING: Relaxed - a number on its own; the fork orders what a child sees.
-    OWNER.load(Relaxed) == process::id()
+    OWNER.is_here(Relaxed)
 }
 
 /// A client comes; `None` where there is nothing that it could follow.
@@ -87,8 +87,8 @@ pub(crate) fn connect(callback: Callback) -> Option<u64> {
         return None;
     }
     // ORDERING: Relaxed, both - as in `is_here`.
-    let owner = OWNER.compare_exchange(0, process::id(), Relaxed, Relaxed);
-    if owner.is_err_and(|owner| owner != process::id()) {
+    let taken = OWNER.take_from(Born::NOWHERE, Relaxed, Relaxed);
+    if taken.is_err_and(Born::is_parents) {
         return None;
     }
     let mut arenas = arenas();

@@ -1,9 +1,9 @@
 //! The number of threads that a library is to use: what the program wants, and what it has now.
 
+use engine::process::Owner;
 use std::cell::UnsafeCell;
-use std::process;
 use std::sync::atomic::{
-    AtomicU32, AtomicUsize,
+    AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -53,8 +53,8 @@ impl Dial {
 #[derive(Debug)]
 pub(super) struct Held {
     dial: UnsafeCell<Dial>,
-    /// The process of the thread that turns it; 0: none does.
-    owner: AtomicU32,
+    /// The process of the thread that turns it, if one does.
+    owner: Owner,
     /// Copies of the dial's, for hints.
     limit: AtomicUsize,
     shown: AtomicUsize,
@@ -67,7 +67,7 @@ impl Held {
     pub(super) const fn new(threads: usize) -> Self {
         Self {
             dial: UnsafeCell::new(Dial::new(threads)),
-            owner: AtomicU32::new(0),
+            owner: Owner::none(),
             limit: AtomicUsize::new(threads),
             shown: AtomicUsize::new(threads),
         }
@@ -87,17 +87,16 @@ impl Held {
     /// Whether a thread of this process turns it.
     pub(super) fn is_held(&self) -> bool {
         // ORDERING: Acquire - what that thread did is done when it has none.
-        self.owner.load(Acquire) == process::id()
+        self.owner.is_here(Acquire)
     }
 
     /// Runs `turn` on the dial; false when another thread is at it, which sees what is new as well.
     pub(super) fn turn(&self, turn: impl FnOnce(&mut Dial)) -> bool {
-        let own = process::id();
         // ORDERING: Relaxed - a hint, which the exchange checks.
-        let owner = self.owner.load(Relaxed);
-        // ORDERING: Acquire - pairs with the Release below. Another process's number is that of the
-        // parent of a fork, whose thread is not here.
-        if owner == own || self.owner.compare_exchange(owner, own, Acquire, Relaxed).is_err() {
+        let owner = self.owner.get(Relaxed);
+        // ORDERING: Acquire - pairs with the Release below. Another process is the parent of a
+        // fork, whose thread is not here.
+        if !owner.is_parents() || self.owner.take_from(owner, Acquire, Relaxed).is_err() {
             return false;
         }
         // SAFETY: - this thread has set `owner`.
@@ -107,7 +106,7 @@ impl Held {
         self.limit.store(dial.limit, Relaxed);
         self.shown.store(dial.shown, Relaxed);
         // ORDERING: Release - the next owner sees the dial.
-        self.owner.store(0, Release);
+        self.owner.give_back(Release);
         true
     }
 }
@@ -150,13 +149,26 @@ mod tests {
 
     #[test]
     fn a_dial_that_a_parents_thread_had_is_free_in_the_child() {
+        // From here on the engine tells children from their parents.
+        assert!(engine::processors() > 0);
         let held = Held::new(4);
+        let mut status = 0;
         held.turn(|dial| {
             assert!(held.is_held() && !held.turn(|_| unreachable!("it is in use")));
             assert_eq!(dial.turn(3), Some(3));
+            // SAFETY: - the child uses what this test is about, and ends, by the alarm if it hangs.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: - takes no pointers.
+                unsafe { libc::alarm(20) };
+                let is_free = !held.is_held() && held.turn(|_| {});
+                // SAFETY: - ends the child without the parent's destructors.
+                unsafe { libc::_exit(i32::from(is_free)) };
+            }
+            // SAFETY: - `status` outlives the call; the child is ours.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         });
+        assert_eq!(status, 1 << 8, "0: the child found it in use; {}: it hung", libc::SIGALRM);
         assert_eq!((held.limit(), held.shown()), (4, 3));
-        held.owner.store(process::id() + 1, Relaxed);
-        assert!(!held.is_held() && held.turn(|_| {}));
     }
 }

@@ -16,12 +16,12 @@
 use super::arenas;
 use super::libraries::{self, followed};
 use crate::settings::settings;
+use engine::process::{Born, Owner};
 use platform::clock::{monotonic_ns, process_ns};
 use platform::futex::PrivateFutex;
 use platform::lock::Once;
 use platform::pthread::{Pthread, set_name};
 use std::mem::MaybeUninit;
-use std::process;
 use std::ptr;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
@@ -43,7 +43,7 @@ const JUDGEMENT: Duration = Duration::from_millis(100);
 const PART: u64 = 32;
 
 /// The process in which the thread is.
-static HOME: AtomicU32 = AtomicU32::new(0);
+static HOME: Owner = Owner::none();
 /// Changes when a number was lowered.
 static CALL: PrivateFutex = PrivateFutex::new(0);
 /// The thread looks less often than each [`TICK`], or not at all.
@@ -52,8 +52,7 @@ static IS_SLOW: AtomicBool = AtomicBool::new(false);
 /// Starts the thread, once in a process. Where the system refuses it, numbers go down and not up.
 pub(super) fn begin() {
     // ORDERING: Relaxed - a number on its own, which the new thread's start orders.
-    let is_first = HOME.swap(process::id(), Relaxed) != process::id();
-    if !is_first {
+    if !HOME.take(Relaxed) {
         return wake();
     }
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
@@ -78,8 +77,8 @@ pub(super) fn begin() {
 #[inline]
 pub(super) fn begin_in_child() {
     // ORDERING: Relaxed - as in `begin`.
-    let home = HOME.load(Relaxed);
-    if home != 0 && home != process::id() {
+    let home = HOME.get(Relaxed);
+    if home != Born::NOWHERE && home.is_parents() {
         begin();
     }
 }
