@@ -24,7 +24,7 @@ mod nested;
 mod sizes;
 mod variants;
 
-use engine::{Member, Supply, Team};
+use engine::{Dispatch, Member, Team};
 use harness::place::Row;
 use harness::sample::Subject;
 use harness::{Bar, Bench, Case, Engine, Runtime, regions, sample};
@@ -40,8 +40,8 @@ fn main() -> ExitCode {
         Ok(Subject::new(run, regions::counted(2, 1)))
     });
     engines.insert(2, bare);
-    engines.insert(3, supplied("nanothreads lwd", Supply::Local));
-    engines.insert(4, supplied("nanothreads gwd", Supply::Global));
+    engines.insert(3, supplied("nanothreads lwd", Dispatch::Lines));
+    engines.insert(4, supplied("nanothreads gwd", Dispatch::Broadcast));
     engines.extend(NAMES.map(published));
     let empty = Case {
         name: "empty region".into(),
@@ -57,8 +57,8 @@ fn main() -> ExitCode {
     harness::run(Bench { name: "fork_join", cases, seconds: 220.0 })
 }
 
-/// Our forms of both work descriptors; the supply is given, and not chosen by `Supply::Auto`.
-fn supplied(name: &'static str, supply: Supply) -> Engine {
+/// Our forms of both work descriptors; each names its dispatch.
+fn supplied(name: &'static str, dispatch: Dispatch) -> Engine {
     Engine::new(name, Runtime::Ours, move |row| {
         regions::configure(row);
         /// # Safety
@@ -67,7 +67,7 @@ fn supplied(name: &'static str, supply: Supply) -> Engine {
             regions::count(member.id);
         }
         let run = move || {
-            let team = Team::reserve(2).supplied(supply);
+            let team = Team::reserve(2).dispatched(dispatch);
             // SAFETY: - `work` ignores its data and does not unwind.
             unsafe { team.run(work, std::ptr::null()) };
         };

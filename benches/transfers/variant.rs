@@ -1,7 +1,7 @@
 //! What is counted: engines, and ways of ours.
 
 use super::variants::Pool;
-use engine::{self, Barrier, Member, Supply, Team};
+use engine::{self, Barrier, Dispatch, Member, Team};
 use nanothreads::Waiting;
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use platform::sync::CachePadded;
@@ -115,19 +115,19 @@ fn team(threads: usize, regions: u32, before: &mut dyn FnMut()) {
 
 /// Our form of the local work descriptor.
 fn lines(threads: usize, regions: u32, before: &mut dyn FnMut()) {
-    supplied(Supply::Local, threads, regions, before);
+    supplied(Dispatch::Lines, threads, regions, before);
 }
 
 /// Our form of the global work descriptor.
 fn one_line_for_all(threads: usize, regions: u32, before: &mut dyn FnMut()) {
-    supplied(Supply::Global, threads, regions, before);
+    supplied(Dispatch::Broadcast, threads, regions, before);
 }
 
-fn supplied(supply: Supply, threads: usize, regions: u32, before: &mut dyn FnMut()) {
+fn supplied(dispatch: Dispatch, threads: usize, regions: u32, before: &mut dyn FnMut()) {
     configure(threads);
     for _ in 0..regions {
         before();
-        let team = Team::reserve(threads).supplied(supply);
+        let team = Team::reserve(threads).dispatched(dispatch);
         // SAFETY: - `empty` ignores its data and does not unwind.
         unsafe { team.run(empty, std::ptr::null()) };
     }

@@ -12,7 +12,7 @@
 //! 5. `work`: work as plain data.
 //! 6. `program`: settings, processors, masters and counters of the program.
 //! 7. `placement`: on which processor a worker runs.
-//! 8. `workers`: the worker, and the pool of all.
+//! 8. `workers`, `broadcast`: the worker, and the pool of all; dispatch by one line for all.
 //! 9. `manager`: following a processor manager; the source of team sizes.
 //! 10. `waits`: how threads wait.
 //! 11. `thread`: the state of a thread: where it stands, and what it reserved.
@@ -53,6 +53,7 @@
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
+mod broadcast;
 mod contention;
 mod facade;
 mod inheritance;
@@ -105,7 +106,7 @@ pub use crate::facade::{
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
 pub use crate::manager::Managed;
 pub use crate::process::addresses::{AddressHasher, Addresses};
-pub use crate::program::config::{Config, Supply, Waiting};
+pub use crate::program::config::{Config, Dispatch, Waiting};
 pub use crate::program::mask_and_quota::MaskAndQuota;
 pub use crate::program::statistics::Statistics;
 pub use crate::protocols::wait_point::WaitPoint;

@@ -48,7 +48,6 @@ mod shown;
 pub mod split;
 mod state;
 mod stint;
-mod supplied;
 mod visit;
 
 pub use current::local;

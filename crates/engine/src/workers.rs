@@ -1,8 +1,6 @@
 //! The workers: what one is, and the set of all. What a worker does is [`serve`](crate::serve).
 
-pub(crate) mod channel;
 pub(crate) mod holdings;
 pub(crate) mod placed;
 pub(crate) mod pool;
-pub(crate) mod supply;
 pub mod worker;

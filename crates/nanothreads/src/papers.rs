@@ -7,49 +7,27 @@
 
 mod overlap;
 
+pub use engine::Dispatch;
 pub use overlap::{Overlap, Pending};
 
 use crate::builder::Builder;
 use crate::teams::Team;
-use engine::config::Supply;
-
-/// How work reaches the members of a team.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Dispatch {
-    /// By lines to small teams in one cache, by broadcast to others.
-    #[default]
-    Auto,
-    /// A line for each worker, in which it also arrives (LWD).
-    Lines,
-    /// One line for all, arrival lines, leaders (GWD).
-    Broadcast,
-}
-
-impl From<Dispatch> for Supply {
-    fn from(dispatch: Dispatch) -> Self {
-        match dispatch {
-            Dispatch::Auto => Self::Auto,
-            Dispatch::Lines => Self::Local,
-            Dispatch::Broadcast => Self::Global,
-        }
-    }
-}
 
 impl Builder {
-    /// How work reaches the members of teams that say nothing else. Default: [`Dispatch::Auto`].
+    /// How work reaches the members of teams that say nothing else. Default:
+    /// [`Dispatch::Lines`].
     pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
-        self.config.supply = dispatch.into();
+        self.config.dispatch = dispatch;
         self
     }
 }
 
 impl Team {
-    /// How the work of [`Team::run`] reaches the members; [`Dispatch::Auto`] unless this says
+    /// How the work of [`Team::run`] reaches the members; as the [`Builder`] says unless this says
     /// otherwise.
     #[must_use]
     pub fn dispatched(self, dispatch: Dispatch) -> Self {
-        self.with_supply(dispatch.into())
+        self.with_dispatch(dispatch)
     }
 
     /// Runs `body` on the caller, which may fork several regions on the team before it joins any of

@@ -40,8 +40,8 @@ use crate::loops::turns::Turns;
 use crate::per_member::Carried;
 use crate::region;
 use departures::{Departures, Missing};
+use engine::Dispatch;
 use engine::barrier::Barrier;
-use engine::config::Supply;
 use engine::forked::UntilJoin;
 use engine::local::local;
 use engine::singles::Singles;
@@ -89,7 +89,8 @@ pub struct Team {
     /// `None`: as many as the program has.
     size: Option<NonZeroUsize>,
     is_exact: bool,
-    supply: Supply,
+    /// `None`: as configured.
+    dispatch: Option<Dispatch>,
 }
 
 impl fmt::Debug for Team {
@@ -119,7 +120,7 @@ impl Team {
         if got < size {
             return Err(TeamError::missing(size, got));
         }
-        Ok(Self { size: Some(asked), is_exact: true, supply: Supply::Auto })
+        Ok(Self { size: Some(asked), is_exact: true, dispatch: None })
     }
 
     /// A team of at most `size` threads: fewer when the program has fewer processors as a region
@@ -136,18 +137,18 @@ impl Team {
     /// When `size` is 0.
     pub fn at_most(size: usize) -> Result<Self, TeamError> {
         let size = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
-        Ok(Self { size: Some(size), is_exact: false, supply: Supply::Auto })
+        Ok(Self { size: Some(size), is_exact: false, dispatch: None })
     }
 
     /// A team of all processors that the program has when a region begins.
     pub fn available() -> Self {
-        Self { size: None, is_exact: false, supply: Supply::Auto }
+        Self { size: None, is_exact: false, dispatch: None }
     }
 
     /// The same team, whose work reaches the members this way.
     #[cfg(feature = "papers")]
-    pub(crate) fn with_supply(self, supply: Supply) -> Self {
-        Self { supply, ..self }
+    pub(crate) fn with_dispatch(self, dispatch: Dispatch) -> Self {
+        Self { dispatch: Some(dispatch), ..self }
     }
 
     /// How many threads a region would have now.
@@ -165,13 +166,21 @@ impl Team {
     pub(crate) fn reserve(&self) -> team::Team {
         let wish = self.size.map_or_else(|| local().wish(), NonZeroUsize::get);
         if !self.is_exact {
-            return region::reserve(wish).supplied(self.supply);
+            return self.dispatch(region::reserve(wish));
         }
         // States what the program could use; the size does not depend on the answer.
         engine::grant_for(wish);
         let team = team::Team::reserve(wish);
         assert!(team.size() == wish, "{}", TeamError::missing(wish, team.size()));
-        team.supplied(self.supply)
+        self.dispatch(team)
+    }
+
+    #[inline]
+    fn dispatch(&self, team: team::Team) -> team::Team {
+        match self.dispatch {
+            None => team,
+            Some(dispatch) => team.dispatched(dispatch),
+        }
     }
 
     /// Runs `body` once on each member, and returns when all are done. Cost: between one cache-line

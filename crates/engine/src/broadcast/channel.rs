@@ -1,4 +1,4 @@
-//! The broadcast channel of a group: the master's side and the workers' side of global supply.
+//! The broadcast channel of a group: the master's side and the workers' side.
 //!
 //! # Protocol
 //! 1. *Attach*, when members come or change: a region over the members' own lines in which each
@@ -14,16 +14,16 @@
 //!   gets it back finds it at another ring and attaches it anew.
 //! - C2 A ring lives as long as its master or any follower: one that lost its master stays silent
 //!   for ever.
-//! - C3 Leaders of a team are leaders in every larger one ([`supply::leaders`]), so a change of
+//! - C3 Leaders of a team are leaders in every larger one ([`leaders`]), so a change of
 //!   size attaches no member.
 //!
 //! Several works may be open in the ring ([`crate::protocols::ring`]); `Team::run` opens one at a
 //! time.
 
+use crate::broadcast::leaders::leaders;
 use crate::protocols::arrival::LastSeen;
 use crate::protocols::ring::{Follower, Ring, Word};
 use crate::work::{Member, Region, Root, Work};
-use crate::workers::supply;
 use crate::workers::worker::Worker;
 use std::cell::Cell;
 use std::ptr;
@@ -102,7 +102,7 @@ impl Channel {
         count: usize,
         run: impl FnOnce(Work, *const (), u32),
     ) {
-        let leader_of = supply::leaders(members);
+        let leader_of = leaders(members);
         self.last = members.iter().map(|worker| LastSeen::of(worker.arrival())).collect();
         self.awaited =
             (1..leader_of.len()).filter(|&id| leader_of[id] == 0 || leader_of[id] == id).collect();

@@ -1,53 +1,14 @@
-//! Which way a team's work reaches its workers.
+//! Which members of a team arrive through which.
 //!
-//! # The choice
-//! By *lines* (LWD) the master writes one line for each worker, and the worker arrives in the same
-//! line: two transfers for each, and with one worker the least that is possible. By *broadcast*
-//! (GWD) it writes one line that all read, and each arrives in a line of its own, through a leader
-//! where the team spans several caches. [`Supply::Auto`] takes lines for up to [`FEW`] workers that
-//! share the master's last-level cache, and broadcasts to more. A team larger than its processors
-//! always gets lines: its members sleep, each is woken by itself, and a leader that waits for a
-//! processor would only hold up its flock. The choice is made when the team's size changes; a fork
-//! reads one number.
-//!
-//! # Papers
-//! P1 section 3.1 compares both (Figures 3 and 4).
+//! A team that spans several last-level caches has a leader in each, and no leader has more than
+//! [`FLOCK`] members.
 
 use crate::placement::nearness::{self, Placed};
-use crate::program::config::Supply;
-
-/// Workers that [`Supply::Auto`] supplies by lines.
-const FEW: usize = 8;
 
 /// Members that arrive through one leader: above this a flock costs its leader more than another
 /// level costs the master (with reads of a line at distance L and c between two of them in flight,
 /// two levels win from about 16 on).
 const FLOCK: usize = 16;
-
-impl Supply {
-    /// The most workers that get lines in a team out of `members` (the master not counted).
-    pub(crate) fn most_by_lines(self, members: &[&'static impl Placed]) -> usize {
-        match self {
-            Supply::Local => usize::MAX,
-            Supply::Global => 0,
-            Supply::Auto => {
-                // One worker: its line carries the arrival, too; nothing can be better, whatever
-                // the distance.
-                if members.len() < 2 {
-                    return usize::MAX;
-                }
-                let caches = caches(members);
-                caches
-                    .iter()
-                    .skip(1)
-                    .take(FEW)
-                    .take_while(|&&cache| cache == caches[0])
-                    .count()
-                    .max(1)
-            }
-        }
-    }
-}
 
 /// For each member of a team, the master first: its leader. A leader leads itself, and its number
 /// is the lowest of its flock, so that the leaders of a team are those of any larger one.

@@ -21,17 +21,16 @@ pub enum Waiting {
     Passive,
 }
 
-/// How work is supplied; the choice is told in [`supply`](crate::workers::supply).
+/// How work reaches the members of a team.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Supply {
-    /// Lines for small teams in one cache, a broadcast for others.
+pub enum Dispatch {
+    /// A line for each worker, in which it also arrives (LWD).
     #[default]
-    Auto,
-    /// A line for each worker (LWD).
-    Local,
-    /// One line for all (GWD), arrival lines, leaders.
-    Global,
+    Lines,
+    /// One line for all (GWD), arrival lines, leaders: for the papers' figures. A region with work
+    /// that the master may take back goes by lines all the same.
+    Broadcast,
 }
 
 /// Settings of the engine; fixed by the first region.
@@ -43,7 +42,7 @@ pub struct Config {
     /// Stack of each worker in bytes; `None` = 8 MiB of address space.
     pub stack_size: Option<usize>,
     /// How work reaches the members of teams that say nothing else.
-    pub supply: Supply,
+    pub dispatch: Dispatch,
     /// Bind each worker to one processor, also without a manager.
     pub bind: bool,
     /// A master keeps its workers as long as its thread lives, also while other masters lack some.
@@ -61,7 +60,7 @@ impl Default for Config {
         Self {
             waiting: Waiting::Auto,
             stack_size: None,
-            supply: Supply::Auto,
+            dispatch: Dispatch::Lines,
             bind: false,
             keeps_idle: false,
             adapt: true,

@@ -1,36 +1,25 @@
-//! Broadcast supply as a master and its leaders use it: which members follow a group's ring, and
-//! the waits for arrivals ([`crate::workers::channel`]).
+//! Broadcasts as a master and its leaders use them: which members follow a group's ring, and the
+//! waits for arrivals ([`crate::broadcast::channel`]).
 
-use crate::manager::source::source;
-use crate::program::config::Supply;
-use crate::program::program;
+use crate::broadcast::channel::{Attachment, Channel};
 use crate::regions::fork_join;
 use crate::thread::Local;
 use crate::waits::patience;
 use crate::work::Region;
-use crate::workers::channel::{Attachment, Channel};
 use crate::workers::worker::Worker;
 use std::ptr;
 use std::rc::Rc;
 
 impl Local {
-    /// True when a team of `size`, for which `reserve` made room, is supplied by broadcast.
-    #[inline]
-    pub(crate) fn is_broadcast_to(&self, size: usize) -> bool {
-        size > 1
-            && self.with_group(|group| size - 1 > group.supplied.by_lines)
-            && pays_broadcast(size)
-    }
-
     /// The broadcast channel of the group of `depth`, which the members of a team of `size` follow.
     /// Cost when they do already: two loads.
     #[inline]
     pub(crate) fn channel(&self, depth: usize, size: usize) -> &Channel {
-        if self.with_group_at(depth, |group| group.supplied.attached) < size - 1 {
+        if self.with_group_at(depth, |group| group.broadcast.attached) < size - 1 {
             self.attach(depth, size - 1);
         }
         let channel =
-            self.with_group_at(depth, |group| group.supplied.channel.as_ref().map(Rc::as_ptr));
+            self.with_group_at(depth, |group| group.broadcast.channel.as_ref().map(Rc::as_ptr));
         // SAFETY: - the group's own count keeps it until the group is prepared for another team,
         // which does not happen before the caller has joined its region (L2).
         unsafe { &*channel.expect("attached to a channel") }
@@ -41,7 +30,7 @@ impl Local {
         // Members are attached by a region, which waits, and asks the sizer meanwhile: nothing of
         // the group is held (L2).
         let (channel, members) = self
-            .with_group_at(depth, |group| (group.supplied.channel.take(), group.members.clone()));
+            .with_group_at(depth, |group| (group.broadcast.channel.take(), group.members.clone()));
         let mut channel = channel.unwrap_or_else(|| Rc::new(Channel::new()));
         let mut followers = channel.followers(&members);
         if followers < count {
@@ -57,15 +46,10 @@ impl Local {
             followers = count;
         }
         self.with_group_at(depth, |group| {
-            group.supplied.channel = Some(channel);
-            group.supplied.attached = followers;
+            group.broadcast.channel = Some(channel);
+            group.broadcast.attached = followers;
         });
     }
-}
-
-/// Members without a processor sleep and are woken one by one: see [`crate::workers::supply`].
-fn pays_broadcast(size: usize) -> bool {
-    program().config().supply == Supply::Global || size <= source().limit()
 }
 
 impl Channel {

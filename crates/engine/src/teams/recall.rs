@@ -29,7 +29,7 @@
 //!
 //! # Limits
 //! A worker whose open ring is full is not called. A member that gathers the arrivals of others
-//! ([`crate::workers::channel`]) comes when those have arrived.
+//! ([`crate::broadcast::channel`]) comes when those have arrived.
 
 use crate::process::Born;
 use crate::process::forked;

@@ -42,7 +42,7 @@ impl Local {
             self.prepare_outermost(size)
         } else {
             // The numbers of the members may change.
-            self.with_group(|group| group.supplied.forget());
+            self.with_group(|group| group.broadcast.forget());
             if self.is_root() {
                 self.prepare_led(size, need)
             } else {

@@ -1,14 +1,14 @@
 //! A team: the caller and its workers, ready to run one region after another.
 //!
 //! # Fork and join
-//! 1. `reserve` makes sure that the workers are there (a few loads when they are), and
-//!    knows which way they are supplied ([`crate::workers::supply`]).
+//! 1. `reserve` makes sure that the workers are there (a few loads when they are), and knows how
+//!    work reaches them ([`Dispatch`]).
 //! 2. `run` writes a descriptor into the supply line of each, or one entry of the team's ring
 //!    (neither is a read-modify-write or a fence: [`crate::protocols::slot`],
 //!    [`crate::protocols::ring`]), then looks once whether any of them sleeps, and wakes those.
 //! 3. The caller runs its own part as member 0; in a recoverable region also the parts that have
 //!    not begun, where the machine is busy or a member slept ([`crate::protocols::slot`]; such a
-//!    region goes by lines whatever the team's supply, since its members are woken one by one
+//!    region goes by lines whatever the team's dispatch, since its members are woken one by one
 //!    anyway). Then it waits for the arrivals ([`crate::protocols::arrival`]). What members bring
 //!    to the join rides on the lines in which they arrive.
 //!
@@ -18,7 +18,7 @@
 
 use crate::process::Born;
 use crate::process::panics::{NoUnwinding, Payload};
-use crate::program::config::Supply;
+use crate::program::config::Dispatch;
 use crate::program::program;
 use crate::regions::fork_join;
 use crate::teams::recall::{Calls, NoCalls, Recall};
@@ -63,8 +63,8 @@ pub enum Concurrency {
 #[derive(Debug)]
 pub struct Team {
     size: u32,
-    /// Supplied by broadcast.
-    is_global: bool,
+    /// Its work is broadcast.
+    is_broadcast: bool,
     need: Need,
     /// What was made ready for it.
     reservation: Reservation,
@@ -93,9 +93,9 @@ impl Team {
         let local = local();
         let size = local.reserve(size, need);
         let reservation = if size > 1 { local.reservation() } else { Reservation::NONE };
-        let is_global = local.is_broadcast_to(size);
+        let is_broadcast = size > 1 && program().config().dispatch == Dispatch::Broadcast;
         // Teams stay below `largest_team`, which a `u32` holds.
-        Self { size: size as u32, is_global, need, reservation, here: PhantomData }
+        Self { size: size as u32, is_broadcast, need, reservation, here: PhantomData }
     }
 
     /// Makes the team ready again.
@@ -157,22 +157,16 @@ impl Team {
         (local.open_alone(), &[])
     }
 
-    /// The same team, supplied as `supply` says whatever the configuration says. [`Supply::Auto`]:
-    /// as configured.
+    /// The same team, whose work reaches the members this way, whatever the configuration says.
     #[inline]
     #[must_use]
-    pub fn supplied(self, supply: Supply) -> Self {
-        let is_global = match supply {
-            Supply::Auto => self.is_global,
-            Supply::Local => false,
-            Supply::Global => self.size > 1,
-        };
-        Self { is_global, ..self }
+    pub fn dispatched(self, dispatch: Dispatch) -> Self {
+        Self { is_broadcast: dispatch == Dispatch::Broadcast && self.size > 1, ..self }
     }
 
-    /// How the team's work is supplied: [`Supply::Local`] or [`Supply::Global`].
-    pub fn supply(&self) -> Supply {
-        if self.is_global { Supply::Global } else { Supply::Local }
+    /// How the team's work reaches the members.
+    pub fn dispatch(&self) -> Dispatch {
+        if self.is_broadcast { Dispatch::Broadcast } else { Dispatch::Lines }
     }
 
     /// Threads of the team.
@@ -232,7 +226,7 @@ impl Team {
     /// then.
     #[inline]
     pub fn has_one_line(&self) -> bool {
-        self.size == 2 && !self.is_global
+        self.size == 2 && !self.is_broadcast
     }
 
     /// As [`Team::run_in`]. With something carried, `work` and `data` are for the master alone.
@@ -281,7 +275,7 @@ impl Team {
             local.run(alone, work, data);
             local.settle();
             let depth = local.custody.depth();
-            return Some(Joined { members: &[], is_global: false, local, depth });
+            return Some(Joined { members: &[], is_broadcast: false, local, depth });
         }
         let Opened { members, depth, is_root } = self.open(local);
         let root = local.root_for_members(depth, is_root);
@@ -295,7 +289,7 @@ impl Team {
             }
         };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
-        let channel = if self.is_global && !recoverable {
+        let channel = if self.is_broadcast && !recoverable {
             Some(local.channel(depth, size as usize))
         } else {
             None
@@ -335,7 +329,7 @@ impl Team {
         calls.end(local, region.crowd);
         guard.leave();
         local.vacate(depth);
-        Some(Joined { members, is_global: channel.is_some(), local, depth })
+        Some(Joined { members, is_broadcast: channel.is_some(), local, depth })
     }
 }
 
@@ -389,7 +383,7 @@ struct Opened<'a> {
 #[derive(Debug)]
 pub struct Joined<'a> {
     members: &'a [&'static Worker],
-    is_global: bool,
+    is_broadcast: bool,
     local: &'a Local,
     /// At which the region was opened.
     depth: usize,
@@ -416,7 +410,8 @@ impl Joined<'_> {
     /// - The caller has supplied no work since the join.
     pub unsafe fn take<V: Send>(&self, id: usize) -> V {
         let worker = self.members[id - 1];
-        let carrier = if self.is_global { Carrier::Arrival(worker) } else { Carrier::Line(worker) };
+        let carrier =
+            if self.is_broadcast { Carrier::Arrival(worker) } else { Carrier::Line(worker) };
         // SAFETY: - caller's contract; this thread is the master that joined.
         unsafe { carrier.take() }
     }

@@ -1,6 +1,6 @@
 //! The workers of one master at one depth.
 
-use super::supplied::Supplied;
+use crate::broadcast::GroupChannel;
 use crate::manager::Sitter;
 use crate::manager::source;
 use crate::placement::beyond::Beyond;
@@ -46,8 +46,8 @@ pub(crate) struct Group {
     lends: bool,
     /// A root's lender. Boxed: members point to it while the groups of deeper regions are added.
     pub(crate) root: Box<Lending>,
-    /// How the members get their work.
-    pub(crate) supplied: Supplied,
+    /// What it has of broadcasts.
+    pub(crate) broadcast: GroupChannel,
     /// The number of what was made ready here last. When it is another one, or none, what was ready
     /// before no longer is.
     reservation: Reservation,
@@ -74,7 +74,7 @@ impl Group {
 
     /// A team out of the members is ready.
     pub(crate) fn note_ready(&mut self) {
-        self.supplied.look_again(&self.members);
+        self.broadcast.look_again();
         self.reservation = Reservation(new_generation());
     }
 
@@ -165,7 +165,7 @@ impl Group {
         }
         if is_new {
             // Which members share a cache is different now.
-            self.supplied.forget();
+            self.broadcast.forget();
         }
         self.bound = epoch;
     }
@@ -183,7 +183,7 @@ impl Group {
         self.used = UNKNOWN;
         self.reservation = Reservation::NONE;
         // They may come back as other members.
-        self.supplied.forget();
+        self.broadcast.forget();
     }
 
     /// The members worked for other masters since this group's last region: the next one looks at
@@ -192,7 +192,7 @@ impl Group {
         self.used = UNKNOWN;
         self.reservation = Reservation::NONE;
         // They may follow those masters' rings now.
-        self.supplied.look_again(&self.members);
+        self.broadcast.look_again();
     }
 
     /// A root's next team uses the first `used` members; the others, up to `lendable` in all, are

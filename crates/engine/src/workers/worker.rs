@@ -3,6 +3,7 @@
 //! Created at first use, asleep when it has nothing to do, never destroyed by a change of team
 //! size. Its memory is leaked on purpose: a master may look at it after the process began to exit.
 
+use crate::broadcast::channel::{Attachment, TeamRing};
 use crate::placement::station::{Kernel, Station};
 use crate::process;
 use crate::process::panics::{FirstPanic, Payload};
@@ -14,7 +15,6 @@ use crate::protocols::slot::Supplied;
 use crate::protocols::wait_point::WaitPoint;
 use crate::work::captures::Captures;
 use crate::work::{CARRIED, IDLE, Line, Offered, Region, WorkDescriptor, no_work};
-use crate::workers::channel::{Attachment, TeamRing};
 use platform::affinity::CpuId;
 use platform::aside::Aside;
 use platform::membarrier;

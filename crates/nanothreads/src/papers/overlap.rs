@@ -29,7 +29,7 @@
 pub(crate) mod constructs;
 
 use constructs::{Constructs, Follower, Leader, OPEN, Part};
-use engine::config::Supply;
+use engine::Dispatch;
 use engine::fork_join;
 use engine::forked;
 use engine::local::local;
@@ -391,9 +391,9 @@ pub(crate) fn run<'env, B, R>(team: &Team, body: B) -> R
 where
     B: for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R,
 {
-    let is_global = team.supply() == Supply::Global;
+    let is_broadcast = team.dispatch() == Dispatch::Broadcast;
     let host = Host {
-        constructs: Constructs::new(team.size() - 1, is_global),
+        constructs: Constructs::new(team.size() - 1, is_broadcast),
         news: WaitPoint::for_many(),
         arrivals: WaitPoint::new(),
         born: Born::now(),

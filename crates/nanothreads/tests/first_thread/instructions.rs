@@ -9,7 +9,7 @@
 
 use crate::process::{again, is_again, start};
 use engine::sizer::Fixed;
-use engine::{Member, Supply, Team};
+use engine::{Dispatch, Member, Team};
 use libtest_mimic::Trial;
 use nanothreads::{Schedule, Waiting, par_for};
 use std::hint::black_box;
@@ -145,8 +145,8 @@ fn traced(case: &str) {
             }
         }
     }
-    fn run(supply: Supply, work: engine::Work, data: *const ()) {
-        let team = Team::reserve(2).supplied(supply);
+    fn run(dispatch: Dispatch, work: engine::Work, data: *const ()) {
+        let team = Team::reserve(2).dispatched(dispatch);
         // SAFETY: - the works of this test want nothing or the region's number, and do not unwind.
         unsafe { team.run(work, data) };
     }
@@ -160,19 +160,19 @@ fn traced(case: &str) {
             .is_ok()
     );
     if let Some(kind) = case.strip_suffix(" worker") {
-        let supply = if kind == "lines" { Supply::Local } else { Supply::Global };
+        let dispatch = if kind == "lines" { Dispatch::Lines } else { Dispatch::Broadcast };
         let number = AtomicU32::new(0);
         for region in 0..WARM_UP + 4 {
             number.store(region, Relaxed);
-            run(supply, stepped, ptr::from_ref(&number).cast());
+            run(dispatch, stepped, ptr::from_ref(&number).cast());
         }
         return;
     }
     let (captured, larger) = (&black_box(1), black_box([2_u64; 4]));
     let kept = nanothreads::Team::exact(2).expect("threads");
     let region: &dyn Fn() = match case {
-        "lines" => &|| run(Supply::Local, nothing, ptr::null()),
-        "ring" => &|| run(Supply::Global, nothing, ptr::null()),
+        "lines" => &|| run(Dispatch::Lines, nothing, ptr::null()),
+        "ring" => &|| run(Dispatch::Broadcast, nothing, ptr::null()),
         "safe broadcast" => &|| nanothreads::broadcast(|member| _ = black_box(member)),
         // In the line; on the master's stack with what a kept team adds.
         "captures" => &|| nanothreads::broadcast(|member| _ = black_box((member, captured))),
@@ -186,10 +186,10 @@ fn traced(case: &str) {
                 |a, b| a + b,
             ))
         },
-        "planted lock" => &|| run(Supply::Local, lock, ptr::null()),
-        "planted fence" => &|| run(Supply::Local, fence, ptr::null()),
-        "planted call" => &|| run(Supply::Local, call, ptr::null()),
-        "planted box" => &|| run(Supply::Local, allocate, ptr::null()),
+        "planted lock" => &|| run(Dispatch::Lines, lock, ptr::null()),
+        "planted fence" => &|| run(Dispatch::Lines, fence, ptr::null()),
+        "planted call" => &|| run(Dispatch::Lines, call, ptr::null()),
+        "planted box" => &|| run(Dispatch::Lines, allocate, ptr::null()),
         other => panic!("no case {other}"),
     };
     (0..WARM_UP).for_each(|_| region());

@@ -42,7 +42,8 @@ fn on<F: Fn(Member) + Sync>(size: usize, body: F) {
     assert_eq!(team.size(), size);
     assert!(
         size == 1
-            || (team.supply() == engine::Supply::Global) == module_path!().ends_with("::broadcast")
+            || (team.dispatch() == engine::Dispatch::Broadcast)
+                == module_path!().ends_with("::broadcast")
     );
     // SAFETY: - `call::<F>` takes an `F: Sync`; the bodies of these tests do not unwind.
     unsafe { team.run(call::<F>, std::ptr::from_ref(&body).cast()) };

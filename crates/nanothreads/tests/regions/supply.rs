@@ -1,8 +1,8 @@
-//! Both ways of supply on real threads, mixed and in large teams; offers of strangers; results that
+//! Both ways of dispatch on real threads, mixed and in large teams; offers of strangers; results that
 //! ride home.
 
 use crate::team_of_four::{four, four_alone, four_answer, members, panic_of};
-use engine::{Member, Refusal, Supply, Team, WorkerHandle, workers};
+use engine::{Dispatch, Member, Refusal, Team, WorkerHandle, workers};
 use nanothreads::par_for;
 use nanothreads::workers::on_each;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-/// Runs `body` on a team that is supplied as `supply` says.
-fn on<F: Fn(Member) + Sync>(size: usize, supply: Supply, body: F) {
+/// Runs `body` on a team that is dispatched as `dispatch` says.
+fn on<F: Fn(Member) + Sync>(size: usize, dispatch: Dispatch, body: F) {
     /// # Safety
     /// - `data` points to an `F` that outlives the call.
     unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
@@ -20,28 +20,28 @@ fn on<F: Fn(Member) + Sync>(size: usize, supply: Supply, body: F) {
         let body = unsafe { &*data.cast::<F>() };
         body(member);
     }
-    let team = Team::reserve(size).supplied(supply);
-    assert_eq!((team.size(), team.supply()), (size, supply));
+    let team = Team::reserve(size).dispatched(dispatch);
+    assert_eq!((team.size(), team.dispatch()), (size, dispatch));
     // SAFETY: - `call::<F>` takes an `F: Sync`; the bodies of these tests do not unwind.
     unsafe { team.run(call::<F>, ptr::from_ref(&body).cast()) };
 }
 
-fn count(size: usize, supply: Supply) -> u32 {
+fn count(size: usize, dispatch: Dispatch) -> u32 {
     let seen = AtomicU32::new(0);
-    on(size, supply, |member| {
+    on(size, dispatch, |member| {
         seen.fetch_add(1 << member.id.min(31), Relaxed);
     });
     seen.into_inner()
 }
 
 #[test]
-fn a_team_changes_its_supply_and_its_size_from_region_to_region() {
+fn a_team_changes_its_dispatch_and_its_size_from_region_to_region() {
     own_process!();
     let _guard = four();
     for round in 0..400_usize {
         let size = 2 + round * 7 % 5;
-        let supply = if round % 3 == 0 { Supply::Local } else { Supply::Global };
-        assert_eq!(count(size, supply), (1 << size) - 1);
+        let dispatch = if round % 3 == 0 { Dispatch::Lines } else { Dispatch::Broadcast };
+        assert_eq!(count(size, dispatch), (1 << size) - 1);
     }
 }
 
@@ -50,9 +50,9 @@ fn a_worker_that_sat_out_any_number_of_broadcasts_takes_part_again() {
     own_process!();
     let _guard = four();
     for away in [1, 3, 4, 5, 17, 300] {
-        assert_eq!(count(4, Supply::Global), 0b1111);
+        assert_eq!(count(4, Dispatch::Broadcast), 0b1111);
         for _ in 0..away {
-            assert_eq!(count(2, Supply::Global), 0b11);
+            assert_eq!(count(2, Dispatch::Broadcast), 0b11);
         }
     }
 }
@@ -64,7 +64,7 @@ fn large_teams_arrive_through_leaders() {
     for size in [17, 40, 16, 33, 40] {
         let ran: Vec<AtomicU32> = (0..size).map(|_| AtomicU32::new(0)).collect();
         for _ in 0..10 {
-            on(size, Supply::Global, |member| {
+            on(size, Dispatch::Broadcast, |member| {
                 ran[member.id as usize].fetch_add(1, Relaxed);
             });
         }
@@ -80,9 +80,9 @@ fn inner_masters_broadcast_on_rings_of_their_own() {
     for round in 0..60 {
         let (outer, inner) = (2 + round % 2, 2 + round % 3);
         let before = seen.load(Relaxed);
-        on(outer, Supply::Global, |_| {
-            for supply in [Supply::Global, Supply::Local, Supply::Global] {
-                on(inner, supply, |_| {
+        on(outer, Dispatch::Broadcast, |_| {
+            for dispatch in [Dispatch::Broadcast, Dispatch::Lines, Dispatch::Broadcast] {
+                on(inner, dispatch, |_| {
                     seen.fetch_add(1, Relaxed);
                 });
             }
@@ -96,7 +96,7 @@ fn virtual_processors_of_a_master_that_ended_follow_the_next_one() {
     own_process!();
     let _guard = four();
     for _ in 0..20 {
-        thread::spawn(|| assert_eq!(count(4, Supply::Global), 0b1111)).join().unwrap();
+        thread::spawn(|| assert_eq!(count(4, Dispatch::Broadcast), 0b1111)).join().unwrap();
     }
 }
 
@@ -121,14 +121,14 @@ fn two_masters_of_the_program_supply_one_virtual_processor_and_join_apart() {
     let worker = a_virtual_processor();
     let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
     thread::scope(|s| {
-        for (mine, supply) in counts.iter().zip([Supply::Local, Supply::Global]) {
+        for (mine, dispatch) in counts.iter().zip([Dispatch::Lines, Dispatch::Broadcast]) {
             s.spawn(move || {
                 for round in 1..=500 {
                     // SAFETY: - `count_up` takes an `AtomicUsize`, which outlives the join.
                     let offer = unsafe { worker.offer_soon(count_up, ptr::from_ref(mine).cast()) }
                         .expect("not a child");
                     // A master at the same time: the worker's own one, or another.
-                    assert_eq!(count(3, supply), 0b111);
+                    assert_eq!(count(3, dispatch), 0b111);
                     offer.join();
                     assert_eq!(mine.load(Relaxed), round);
                 }
@@ -147,7 +147,7 @@ fn an_offer_waits_for_the_region_that_its_virtual_processor_is_in() {
     let (inside, outside) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|s| {
         s.spawn(|| {
-            on(2, Supply::Local, |member| {
+            on(2, Dispatch::Lines, |member| {
                 if member.id == 1 {
                     threads.lock().unwrap().push(engine_thread());
                     inside.wait();

@@ -82,7 +82,7 @@ fn random_programs_compute_what_one_thread_computes() {
         Ok("lines") => Dispatch::Lines,
         Ok("broadcast") => Dispatch::Broadcast,
         Ok(other) => panic!("NANOS_STRESS_SUPPLY={other}: give lines or broadcast"),
-        Err(_) => Dispatch::Auto,
+        Err(_) => Dispatch::Lines,
     };
     assert!(nanothreads::builder().dispatch(dispatch).sizer(sizer::Changing).install().is_ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);

@@ -39,7 +39,7 @@ pub(crate) struct Overlapped {
 impl Overlapped {
     pub(crate) fn random(random: &mut Random, budget: Budget) -> Self {
         let size = (1 + random.below(5)).min(budget.threads);
-        let dispatch = random.pick(&[Dispatch::Auto, Dispatch::Lines, Dispatch::Broadcast]);
+        let dispatch = random.pick(&[Dispatch::Lines, Dispatch::Broadcast]);
         let inside = budget.inside(size + 1);
         let constructs = (0..1 + random.below(9)).map(|_| Construct {
             seed: random.next(),

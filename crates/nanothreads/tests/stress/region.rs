@@ -3,7 +3,7 @@
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
-use engine::Supply;
+use engine::Dispatch;
 use engine::{Barrier, Member, Team};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Region {
     /// Barriers.
     rounds: usize,
     /// How the work is supplied, anew each time.
-    supplies: Vec<Supply>,
+    dispatches: Vec<Dispatch>,
 }
 
 impl Region {
@@ -35,9 +35,9 @@ impl Region {
             (0..random.below(4)).map(|_| Step::random(random, budget.inside(size))).collect();
         let times = if parts.is_empty() { 1 + random.below(20) } else { 1 };
         let rounds = random.below(if size > 8 { 3 } else { 9 });
-        let supplies =
-            (0..3).map(|_| random.pick(&[Supply::Auto, Supply::Local, Supply::Global])).collect();
-        Self { size, times, parts, rounds, supplies }
+        let dispatches =
+            (0..3).map(|_| random.pick(&[Dispatch::Lines, Dispatch::Broadcast])).collect();
+        Self { size, times, parts, rounds, dispatches }
     }
 
     pub(crate) fn parts(&self) -> &[Step] {
@@ -67,7 +67,8 @@ impl Region {
     pub(crate) fn run(&self) -> u64 {
         let barrier = Barrier::new(self.size);
         let once = |time: usize| {
-            let team = Team::reserve(self.size).supplied(self.supplies[time % self.supplies.len()]);
+            let team =
+                Team::reserve(self.size).dispatched(self.dispatches[time % self.dispatches.len()]);
             assert_eq!(team.size(), self.size);
             let (cells, parts) =
                 ([Slots::new(self.size), Slots::new(self.size)], Slots::new(self.size));

@@ -1,7 +1,7 @@
 //! Teams of `engine` that are kept, and run after others were reserved, or elsewhere on their
 //! thread. In a forked child: `forks::teams`.
 
-use engine::{Member, Supply, Team};
+use engine::{Dispatch, Member, Team};
 use nanothreads::{broadcast, builder, par_for};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,11 +50,11 @@ fn fork_inside() {
 fn a_team_that_was_reserved_before_a_smaller_one_shares_no_member_with_masters_inside() {
     own_process!();
     configure();
-    for supply in [Supply::Local, Supply::Global] {
+    for dispatch in [Dispatch::Lines, Dispatch::Broadcast] {
         for _ in 0..100 {
-            let large = Team::reserve(6).supplied(supply);
+            let large = Team::reserve(6).dispatched(dispatch);
             // What this one does not use is lent to the members' own regions.
-            let small = Team::reserve(2).supplied(supply);
+            let small = Team::reserve(2).dispatched(dispatch);
             run(&large, |_| fork_inside());
             run(&small, |_| fork_inside());
             run(&large, |_| fork_inside());

@@ -32,7 +32,7 @@ fn alone_with(grant: usize) -> MutexGuard<'static, ()> {
         let dispatch = if module_path!().ends_with("::groups_broadcast") {
             Dispatch::Broadcast
         } else {
-            Dispatch::Auto
+            Dispatch::Lines
         };
         assert!(nanothreads::builder().dispatch(dispatch).sizer(Elastic).install().is_ok());
     });

@@ -70,11 +70,11 @@ fn a_barrier_shows_all_members_what_each_wrote_over_many_regions() {
     own_process!();
     three();
     for (size, dispatch) in [
-        (1, Dispatch::Auto),
+        (1, Dispatch::Lines),
         (2, Dispatch::Broadcast),
         (3, Dispatch::Lines),
         (7, Dispatch::Broadcast),
-        (7, Dispatch::Auto),
+        (7, Dispatch::Lines),
     ] {
         let team = exact(size).dispatched(dispatch);
         let cells: Vec<_> = (0..size).map(|_| AtomicUsize::new(0)).collect();

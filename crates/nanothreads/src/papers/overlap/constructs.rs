@@ -74,8 +74,8 @@ enum Supply {
 
 impl Constructs {
     /// For `workers`, by broadcast or by lines.
-    pub(crate) fn new(workers: usize, is_global: bool) -> Self {
-        Self(if is_global {
+    pub(crate) fn new(workers: usize, is_broadcast: bool) -> Self {
+        Self(if is_broadcast {
             Supply::Ring(Box::default(), (0..workers).map(|_| Arrival::new()).collect())
         } else {
             Supply::Lines(
