@@ -113,7 +113,7 @@ pub use crate::protocols::wait_point::WaitPoint;
 pub use crate::regions::barrier::Barrier;
 pub use crate::report::{report, statistics};
 pub use crate::sizer::TeamSizer;
-pub use crate::teams::offer::{Offer, Refusal, WorkerHandle, on_each_worker, workers};
 pub use crate::teams::recall::Recall;
 pub use crate::teams::team::Team;
+pub use crate::teams::visits::on_each_worker;
 pub use crate::work::{Member, Work};

@@ -1,6 +1,10 @@
 //! The open ring of a worker: a few lines through which any thread may supply it, beside its own
 //! master (F4: any processor can supply work to any other).
 //!
+//! Three things go this way: a member of a region calls others back to tasks, which have arrived
+//! ([`recall`](crate::teams::recall)); a program that is done with the threads has them renewed
+//! (`serve::heir`); a visit of each worker ([`on_each_worker`](crate::on_each_worker)).
+//!
 //! # Protocol
 //! Ticket t is slot `t % SLOTS` in its round `t / SLOTS + 1`; each slot is a [`Slot`] whose master
 //! is the holder of the ticket.
@@ -22,7 +26,7 @@
 //!
 //! # Why four slots
 //! A worker's own master has one work open, so its line is a ring of one
-//! ([`crate::protocols::slot`]). Strangers do not know of each other: with one slot the second
+//! ([`crate::protocols::slot`]). Other threads do not know of each other: with one slot the second
 //! would wait for the first's work to be *done*; with four, four wait side by side. The ticket word
 //! is on a line of the suppliers; what the worker polls is written only when there is work for it,
 //! so an unused open ring costs it one load of a line in its own cache.

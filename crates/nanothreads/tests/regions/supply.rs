@@ -1,8 +1,8 @@
-//! Both ways of dispatch on real threads, mixed and in large teams; offers of strangers; results that
+//! Both ways of dispatch on real threads, mixed and in large teams; visits of workers; results that
 //! ride home.
 
 use crate::team_of_four::{four, four_alone, four_answer, members, panic_of};
-use engine::{Dispatch, Member, Refusal, Team, WorkerHandle, workers};
+use engine::{Dispatch, Member, Team};
 use nanothreads::par_for;
 use nanothreads::workers::on_each;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,37 +100,23 @@ fn virtual_processors_of_a_master_that_ended_follow_the_next_one() {
     }
 }
 
-fn a_virtual_processor() -> WorkerHandle {
-    members();
-    workers()[0]
-}
-
-/// A work that counts up to what its argument says.
-///
-/// # Safety
-/// - `data` points to a live `AtomicUsize`.
-unsafe fn count_up(data: *const (), _: Member) {
-    // SAFETY: - caller's contract.
-    unsafe { &*data.cast::<AtomicUsize>() }.fetch_add(1, Relaxed);
-}
-
 #[test]
-fn two_masters_of_the_program_supply_one_virtual_processor_and_join_apart() {
+fn masters_visit_all_workers_while_others_fork_and_each_has_all_its_visits() {
     own_process!();
     let _guard = four();
-    let worker = a_virtual_processor();
+    members();
     let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
     thread::scope(|s| {
         for (mine, dispatch) in counts.iter().zip([Dispatch::Lines, Dispatch::Broadcast]) {
             s.spawn(move || {
-                for round in 1..=500 {
-                    // SAFETY: - `count_up` takes an `AtomicUsize`, which outlives the join.
-                    let offer = unsafe { worker.offer_soon(count_up, ptr::from_ref(mine).cast()) }
-                        .expect("not a child");
-                    // A master at the same time: the worker's own one, or another.
+                let mut visits = 0;
+                for _ in 0..200 {
+                    visits += on_each(|_| {
+                        mine.fetch_add(1, Relaxed);
+                    });
+                    // A master at the same time: the workers' own one, or another.
                     assert_eq!(count(3, dispatch), 0b111);
-                    offer.join();
-                    assert_eq!(mine.load(Relaxed), round);
+                    assert_eq!(mine.load(Relaxed), visits);
                 }
             });
         }
@@ -138,36 +124,32 @@ fn two_masters_of_the_program_supply_one_virtual_processor_and_join_apart() {
 }
 
 #[test]
-fn an_offer_waits_for_the_region_that_its_virtual_processor_is_in() {
+fn a_visit_waits_for_the_region_that_its_worker_is_in() {
     own_process!();
     let _guard = four_alone();
     members();
-    let threads = Mutex::new(Vec::new());
-    let done = AtomicUsize::new(0);
-    let (inside, outside) = (Barrier::new(2), Barrier::new(2));
+    let all = on_each(|_| ());
+    let visited = Mutex::new(Vec::new());
+    let inside = Barrier::new(2);
     thread::scope(|s| {
         s.spawn(|| {
             on(2, Dispatch::Lines, |member| {
                 if member.id == 1 {
-                    threads.lock().unwrap().push(engine_thread());
                     inside.wait();
-                    outside.wait();
-                    assert_eq!(done.load(Relaxed), 0, "the offer ran beside the region");
+                    // All others are visited, so this worker's visit waits, too.
+                    while visited.lock().unwrap().len() < all - 1 {
+                        thread::yield_now();
+                    }
+                    let visited = visited.lock().unwrap();
+                    let is_own = |number: &usize| engine_thread() == format!("nanos-w-{number}");
+                    assert!(!visited.iter().any(is_own), "the visit ran beside the region");
                 }
             });
         });
         inside.wait();
-        let name = threads.lock().unwrap()[0].clone();
-        let worker =
-            workers().into_iter().find(|worker| name == format!("nanos-w-{}", worker.number()));
-        // SAFETY: - as above.
-        let offer = unsafe { worker.expect("listed").offer(count_up, ptr::from_ref(&done).cast()) }
-            .expect("not full");
-        assert!(!offer.is_done());
-        outside.wait();
-        offer.join();
+        assert_eq!(on_each(|number| visited.lock().unwrap().push(number)), all);
     });
-    assert_eq!(done.into_inner(), 1);
+    assert_eq!(visited.into_inner().unwrap().len(), all);
 }
 
 fn engine_thread() -> String {
@@ -175,34 +157,34 @@ fn engine_thread() -> String {
 }
 
 #[test]
-fn a_full_ring_refuses_and_the_remedy_helps() {
+fn more_visits_than_may_wait_at_a_worker_are_all_done() {
     own_process!();
     let _guard = four_alone();
-    let worker = a_virtual_processor();
-    /// # Safety
-    /// - `data` points to a live `Barrier`.
-    unsafe fn block(data: *const (), _: Member) {
-        // SAFETY: - caller's contract.
-        unsafe { &*data.cast::<Barrier>() }.wait();
-    }
-    let (gate, counter) = (Barrier::new(2), AtomicUsize::new(0));
-    // SAFETY: - the works take what they get, which outlives the offers.
-    let mut offers =
-        vec![unsafe { worker.offer(block, ptr::from_ref(&gate).cast()) }.expect("an empty ring")];
-    let refused = loop {
-        // SAFETY: - as above.
-        match unsafe { worker.offer(count_up, ptr::from_ref(&counter).cast()) } {
-            Ok(offer) => offers.push(offer),
-            Err(refusal) => break refusal,
+    members();
+    let (gate, count) = (Barrier::new(2), AtomicUsize::new(0));
+    let all = on_each(|_| ());
+    thread::scope(|s| {
+        // The first worker stays in a visit, and three more wait there: all that may.
+        s.spawn(|| {
+            on_each(|number| {
+                if number == 1 {
+                    gate.wait();
+                }
+            })
+        });
+        for _ in 0..9 {
+            s.spawn(|| {
+                on_each(|_| {
+                    count.fetch_add(1, Relaxed);
+                })
+            });
         }
-    };
-    assert_eq!((refused, offers.len()), (Refusal::Full, 4));
-    gate.wait();
-    drop(offers);
-    assert_eq!(counter.load(Relaxed), 3);
-    // SAFETY: - as above.
-    unsafe { worker.offer(count_up, ptr::from_ref(&counter).cast()) }.expect("room again").join();
-    assert_eq!(counter.into_inner(), 4);
+        while count.load(Relaxed) < 3 * (all - 1) {
+            thread::yield_now();
+        }
+        gate.wait();
+    });
+    assert_eq!(count.into_inner(), 9 * all);
 }
 
 #[test]
