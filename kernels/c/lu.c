@@ -55,7 +55,7 @@ static inline void sweep(struct cfd *cfd, bool back)
         const int threads = omp_get_num_threads(), me = omp_get_thread_num();
         const int first = 1 + inner * me / threads, end = 1 + inner * (me + 1) / threads;
         const int before = back ? me + 1 : me - 1;
-        counts[me].planes = finished; // nobody waits for less: also after a smaller team
+        counts[me].planes = finished; // no thread waits for less: also after a smaller team
         for (int plane = 1; plane <= inner; plane++) {
             if (before >= 0 && before < threads)
                 await(&counts[before], finished + plane);

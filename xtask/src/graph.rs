@@ -10,6 +10,7 @@
 //!    not grow, and when it got smaller the number there follows (`--update`).
 //! 5. `direction` checks the order of modules, which the head of a crate of several states.
 //! 6. `front` counts the items that a library shows, where that is limited.
+//! 7. `programs` counts the test programs of a crate, where those are limited.
 //!
 //! # Not here
 //! A crate's circles other than its largest are shown, and not limited.
@@ -19,6 +20,7 @@ mod circles;
 mod crates;
 mod direction;
 mod front;
+mod programs;
 mod resolve;
 mod source;
 mod tree;
@@ -145,6 +147,10 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
             Some(Err(fault)) => faults.push(fault),
             None => {}
         }
+    }
+    for package in packages(workspace)? {
+        let tests = package.targets.iter().filter(|target| target.is(&["test"])).count();
+        faults.extend(programs::fault(&package.name, tests));
     }
     for change in ceilings.changes(&sizes(&houses)) {
         let (name, found, allowed) = (&change.key, change.found, change.allowed);

@@ -1,28 +1,34 @@
-//! Words and line lengths in Rust comments and Markdown documents, and words in the names of tests
-//! and in strings: `cargo xtask words`.
+//! Words and line lengths in Rust files and Markdown documents, words in the names of tests, in
+//! strings and in the comments of other files, and sizes of files: `cargo xtask words`.
 //!
 //! # Rules
 //! 1. `who`: a thread or a program is "it"; `who`, `whom` and `whoever` are refused.
 //! 2. `amid`: an event happens "during" another one.
 //! 3. `behind`: an event happens "after" another one.
-//! 4. `width`: a line has at most 100 characters, those to the left of a comment too. Tables, code
-//!    blocks and the targets of links are free.
-//!
-//! 5. `name`: the names of tests keep to the first three, and no one in them is `nobody`,
-//!    `somebody`, `anybody` or `everybody`: they name the thread or program that they speak of.
-//! 6. `string`: so do string literals, in tests and elsewhere; the strings of this lint, which are
+//! 4. `person`: no thread or program is `nobody`, `somebody`, `anybody` or `everybody`: it is
+//!    named.
+//! 5. `width`: a line of a document or a comment has at most 100 characters, those to the left of a
+//!    comment too. Tables, code blocks and the targets of links are free.
+//! 6. `code`: so has every other line of a Rust file.
+//! 7. `name`: the names of tests keep to the first four.
+//! 8. `string`: so do string literals, in tests and elsewhere; the strings of this lint, which are
 //!    the words themselves, are free.
+//! 9. `size`: a Rust file has at most 600 lines.
+//! 10. `glossary`: `docs/glossary.md` has at most 45 entries.
 //!
-//! Code between backticks is not read. What was there before the rules is counted for each crate or
+//! Code between backticks is not read. Of files in C, assembler and TOML the comments are, for the
+//! first four rules. What was there before the rules is counted for each crate or
 //! folder in `words/counts.toml`; a number may only fall, and the file follows it (`--update`).
 //!
 //! # Not here
-//! Comments in C, Fortran, TOML and scripts.
+//! Comments in Fortran and scripts.
 
 mod comments;
 mod literals;
+mod plain;
 mod prose;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -30,18 +36,36 @@ use proc_macro2::TokenStream;
 
 use crate::ratchet::{Counts, Ratchet};
 use crate::setup::Workspace;
+use plain::Language;
 use prose::{Line, Prose};
 
 /// Columns of a line.
 const WIDTH: usize = 100;
 const WIDTH_RULE: &str = "width";
+const CODE_RULE: &str = "code";
+
+/// Lines of a Rust file.
+const SIZE: usize = 600;
+const SIZE_RULE: &str = "size";
+
+const GLOSSARY: &str = "docs/glossary.md";
+/// Entries of the glossary.
+const ENTRIES: usize = 45;
+const GLOSSARY_RULE: &str = "glossary";
 
 /// Words that are refused, each under the name of its rule.
-const WORDS: [(&str, &str); 5] =
-    [("who", "who"), ("whom", "who"), ("whoever", "who"), ("amid", "amid"), ("behind", "behind")];
+const WORDS: [(&str, &str); 9] = [
+    ("who", "who"),
+    ("whom", "who"),
+    ("whoever", "who"),
+    ("amid", "amid"),
+    ("behind", "behind"),
+    ("nobody", "person"),
+    ("somebody", "person"),
+    ("anybody", "person"),
+    ("everybody", "person"),
+];
 
-/// Words that are refused beside them in names of tests and in strings.
-const PERSONS: [&str; 4] = ["nobody", "somebody", "anybody", "everybody"];
 const NAME_RULE: &str = "name";
 const STRING_RULE: &str = "string";
 
@@ -212,7 +236,7 @@ fn below(file: &Path, root: &Path) -> PathBuf {
     file.strip_prefix(root).unwrap_or(file).to_owned()
 }
 
-/// Gathers `*.rs` and `*.md` below a folder; not what cargo builds, what is hidden, or what links
+/// Gathers what is read below a folder; not what cargo builds, what is hidden, or what links
 /// lead to.
 fn gather(folder: &Path, target: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let context = || format!("cannot read {}", folder.display());
@@ -224,17 +248,29 @@ fn gather(folder: &Path, target: &Path, files: &mut Vec<PathBuf>) -> anyhow::Res
         let is_built = || path == target || path.join("CACHEDIR.TAG").is_file();
         if kind.is_dir() && !is_hidden && !is_built() {
             gather(&path, target, files)?;
-        } else if kind.is_file() && path.extension().is_some_and(|end| end == "rs" || end == "md") {
+        } else if kind.is_file() && is_read(&path) {
             files.push(path);
         }
     }
     Ok(())
 }
 
+fn is_read(file: &Path) -> bool {
+    let end = file.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    matches!(end, "rs" | "md") || Language::of(end).is_some()
+}
+
 fn of_file(file: &Path) -> anyhow::Result<Vec<Fault>> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    if file.extension().is_some_and(|end| end == "rs") {
+    let end = file.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    if let Some(language) = Language::of(end) {
+        let comments = plain::comments(&text, language);
+        // Each line by itself: what is code in a comment of C ends with it.
+        let read = comments.iter().flat_map(|line| prose::read(std::slice::from_ref(line)));
+        let faults = of_prose(&read.collect::<Vec<_>>());
+        Ok(faults.into_iter().filter(|fault| fault.rule != WIDTH_RULE).collect())
+    } else if end == "rs" {
         let mut faults = of_rust(&text).map_err(|fault| {
             let line = fault.span().start().line;
             anyhow::anyhow!("{}:{line}: {fault}", file.display())
@@ -244,8 +280,23 @@ fn of_file(file: &Path) -> anyhow::Result<Vec<Fault>> {
         }
         Ok(faults)
     } else {
-        Ok(of_prose(&prose::read(&prose::lines(&text))))
+        let mut faults = of_prose(&prose::read(&prose::lines(&text)));
+        if file.ends_with(GLOSSARY) {
+            faults.extend(too_many_entries(&text));
+        }
+        Ok(faults)
     }
+}
+
+/// The entries of a glossary after the last that it may have.
+fn too_many_entries(text: &str) -> impl Iterator<Item = Fault> {
+    let entries = text.lines().enumerate().filter(|(_, line)| line.starts_with("- **"));
+    entries.skip(ENTRIES).map(|(index, line)| Fault {
+        line: index + 1,
+        column: 1,
+        rule: GLOSSARY_RULE,
+        what: line.to_owned(),
+    })
 }
 
 /// True for the sources of this lint.
@@ -263,14 +314,36 @@ fn of_rust(text: &str) -> Result<Vec<Fault>, proc_macro2::LexError> {
         blocks.iter().flat_map(|block| of_prose(&prose::read(block))).collect();
     let literals::Found { names, strings } = literals::found(text, tokens);
     faults.extend(of_lines(&names, NAME_RULE).chain(of_lines(&strings, STRING_RULE)));
+    let commented: BTreeSet<usize> = blocks.iter().flatten().map(|line| line.number).collect();
+    faults.extend(of_code(text, &commented));
     Ok(faults)
+}
+
+/// Lines of code that are too long, and lines of a file that has too many. Those in `commented` are
+/// judged with their comments.
+fn of_code<'a>(text: &'a str, commented: &'a BTreeSet<usize>) -> impl Iterator<Item = Fault> + 'a {
+    let lines = text.lines().zip(1..).map(|(line, number)| (number, line.chars().count()));
+    let long = lines.filter(|(number, width)| *width > WIDTH && !commented.contains(number));
+    let long = long.map(|(line, width)| Fault {
+        line,
+        column: WIDTH + 1,
+        rule: CODE_RULE,
+        what: format!("{width} characters"),
+    });
+    let size = text.lines().count();
+    let large = (size > SIZE).then(|| Fault {
+        line: SIZE + 1,
+        column: 1,
+        rule: SIZE_RULE,
+        what: format!("{size} lines"),
+    });
+    long.chain(large)
 }
 
 /// The refused words of names or strings.
 fn of_lines(lines: &[Line], rule: &'static str) -> impl Iterator<Item = Fault> {
-    let refused = WORDS.iter().map(|(word, _)| *word).chain(PERSONS);
     let is_refused =
-        move |word: &str| refused.clone().any(|other| word.eq_ignore_ascii_case(other));
+        |word: &str| WORDS.iter().any(|(refused, _)| word.eq_ignore_ascii_case(refused));
     lines.iter().flat_map(move |line| {
         let found = words(&line.text).into_iter().filter(|(_, word)| is_refused(word));
         let fault = |(column, word): (usize, &str)| Fault {
@@ -372,9 +445,44 @@ mod tests {
         let exact = format!("    // {}", "x".repeat(93));
         assert_eq!((exact.len(), rust(&exact)), (100, Vec::new()));
         assert_eq!(rust(&format!("{exact}x")), ["1:101 width"]);
-        // Code may be longer.
-        assert_eq!(rust(&format!("fn {}() {{}}", "f".repeat(110))), [""; 0]);
+        assert_eq!(rust(&format!("fn {}() {{}}", "f".repeat(110))), ["1:101 code"]);
         assert_eq!(rust(&format!("fn f() {{}} // {}", "x".repeat(90))), ["1:101 width"]);
+    }
+
+    #[test]
+    fn a_file_ends_at_line_600() {
+        let lines = "fn f() {}\n".repeat(600);
+        assert_eq!(rust(&lines), [""; 0]);
+        assert_eq!(rust(&format!("{lines}fn g() {{}}")), ["601:1 size"]);
+    }
+
+    #[test]
+    fn a_glossary_ends_with_its_45th_entry() {
+        let text = "# Words\n\n".to_owned() + &"- **a**: b\n  c\n".repeat(46);
+        let found: Vec<String> = too_many_entries(&text).map(|fault| shown(&fault)).collect();
+        assert_eq!(found, ["93:1 glossary"]);
+    }
+
+    #[test]
+    fn comments_of_other_files_are_read_for_words_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let wide = "x".repeat(101);
+        for (name, text) in [
+            ("a.c", format!("int who; /* who */ // {wide}")),
+            ("b.toml", "a = \"behind\" # nobody".to_owned()),
+            ("c.s", "mov # amid `who`".to_owned()),
+        ] {
+            let file = folder.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            assert!(is_read(&file));
+            let found: Vec<String> = of_file(&file).unwrap().iter().map(shown).collect();
+            let expected = match name {
+                "a.c" => "1:13 who",
+                "b.toml" => "1:16 person",
+                _ => "1:7 amid",
+            };
+            assert_eq!(found, [expected]);
+        }
     }
 
     #[test]

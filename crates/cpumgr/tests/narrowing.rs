@@ -1,4 +1,4 @@
-//! Masks that somebody changes while a program runs are followed.
+//! Masks that are changed from outside while a program runs are followed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -360,7 +360,7 @@ impl<T: Send + 'static> Future for Spawned<T> {
     }
 }
 
-/// Runs `job` for the host, to its end whatever it does: the team of the host is nobody's but its
+/// Runs `job` for the host, to its end whatever it does: the team of the host is no other's but its
 /// own, and no panic may end it.
 fn run_for_host(job: Arc<dyn Run>) {
     // The task's own panic is in its outcome. What else there may be (the destructor of a result

@@ -29,7 +29,7 @@
 	.cfi_adjust_cfa_offset -8
 	.endm
 
-# Calls \function with \number; all that a caller may have passed in registers is as before, and so are the flags behind it.
+# Calls \function with \number; all that a caller may have passed in registers is as before, and so are the flags after it.
 	.macro keeping_arguments function, number
 	push_one %rdi
 	push_one %rsi

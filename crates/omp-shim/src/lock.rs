@@ -47,7 +47,7 @@ impl SimpleLock {
 
     /// Frees the lock, whatever it is: initialisation.
     pub(crate) fn reset(&self) {
-        // ORDERING: Relaxed - nobody uses the lock yet.
+        // ORDERING: Relaxed - no thread uses the lock yet.
         self.0.word().store(FREE, Relaxed);
     }
 
@@ -95,7 +95,7 @@ impl SimpleLock {
             // ORDERING: Relaxed - only a look; `try_take` acquires.
             match word.load(Relaxed) {
                 FREE if self.try_take() => return true,
-                // Somebody sleeps already: spinning would jump the queue for nothing.
+                // A thread sleeps already: spinning would jump the queue for nothing.
                 CONTENDED => return false,
                 _ if limit == 0 && offers == HAND_OVERS => return false,
                 // Most likely the holder comes after this thread in the kernel's queue.
@@ -223,7 +223,7 @@ impl NestLock {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct OldNestLock {
-    /// Thread id of the owner; 0 = nobody.
+    /// Thread id of the owner; 0: none.
     owner: AtomicI32,
     /// The lock itself in the low bits, how often the owner took it in the others.
     word: PrivateFutex,
@@ -241,7 +241,7 @@ const OLD_STATE: u32 = OLD_DEPTH - 1;
 impl OldNestLock {
     /// Frees the lock, whatever it is: initialisation.
     pub(crate) fn reset(&self) {
-        // ORDERING: Relaxed - nobody uses the lock yet.
+        // ORDERING: Relaxed - no thread uses the lock yet.
         self.owner.store(0, Relaxed);
         self.word.word().store(FREE, Relaxed);
     }

@@ -35,8 +35,8 @@ pub(crate) struct Size {
     pub(crate) threads: u32,
     /// The program relies on that number.
     pub(crate) is_exact: bool,
-    /// D4: it would have more than its one thread on a machine that nobody else uses, and counts as
-    ///     active.
+    /// D4: it would have more than its one thread on a machine that no other program uses, and
+    ///     counts as active.
     is_shrunk: bool,
     /// What was taken from the thread limit of the contention group.
     taken: u32,

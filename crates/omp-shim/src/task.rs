@@ -6,7 +6,7 @@
 //!    stands in a queue.
 //! T3 its body runs, on one thread from start to end. T4 body and event (if detached) are done:
 //! `complete` releases the successors, then counts it off with group, parent and, last, the team.
-//! T5 its memory goes when nobody refers to it.
+//! T5 its memory goes when nothing refers to it.
 //!
 //! # Invariants
 //! I1  A task's memory lives until it is complete, all its children have told it that they are, and
@@ -53,7 +53,7 @@ use std::sync::atomic::{
 pub(crate) enum Memory {
     /// A member's frame: an implicit task.
     Frame,
-    /// The stack of the thread that creates it: an included task, which nobody else has heard of.
+    /// The stack of the thread that creates it: an included task, which no other thread knows.
     Stack,
     /// The heap, because it turned out to have children: see `tasking::memory`.
     Heap,
@@ -281,7 +281,8 @@ impl Ordered for Explicit {
 
     fn refer_to_fresh(&self) -> TaskRef {
         let links = &self.task.links;
-        // ORDERING: Relaxed, both - nobody else knows the task; what publishes it publishes this.
+        // ORDERING: Relaxed, both - no other thread knows the task; what publishes it publishes
+        // this.
         links.store(links.load(Relaxed) + REFERENCE, Relaxed);
         TaskRef(NonNull::from(self))
     }

@@ -63,7 +63,7 @@ pub(crate) struct Team {
 }
 
 // SAFETY: - cells are written only between regions, by the thread that the team belongs to (module
-//           head); `met` is written by that thread inside one, and read by nobody else.
+//           head); `met` is written by that thread inside one, and read by no other thread.
 //         - the raw pointers in them are only followed inside the region that they were set for.
 unsafe impl Sync for Team {}
 
@@ -91,7 +91,7 @@ impl Team {
         let mut team = Box::<Self>::new_uninit();
         let this = team.as_mut_ptr();
         let orders = Orders::new(icvs);
-        // SAFETY: - `this` is the new box, which nobody else sees before it is whole.
+        // SAFETY: - `this` is the new box, which no other thread sees before it is whole.
         //         - each field is written once, the ring by its own means; the pattern below names
         //           them all, so that one more is noticed by the compiler.
         unsafe {
@@ -376,7 +376,7 @@ impl Team {
     }
 
     /// The region that was just prepared is active though it has one thread: it would have more on
-    /// a machine that nobody else uses. Called between `open` and the fork.
+    /// a machine that no other program uses. Called between `open` and the fork.
     pub(crate) fn count_as_active(&self, outer: &Team) {
         self.orders.active_level.set(outer.active_level() + 1);
     }

@@ -92,7 +92,7 @@ fn the_orderings_of_a_simple_lock_are_needed() {
     );
 }
 
-/// A lock whose holder frees it as if nobody could sleep.
+/// A lock whose holder frees it as if no thread could sleep.
 fn freed_without_a_wake(guarded: &Guarded<SimpleLock>, _: usize) {
     guarded.lock.take();
     guarded.lock.reset();

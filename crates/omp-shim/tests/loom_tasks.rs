@@ -183,7 +183,7 @@ fn a_thread_that_waits_when_a_task_ends_is_let_go() {
     });
 }
 
-/// Somebody asks whether a task is done, and uses what it wrote.
+/// A thread asks whether a task is done, and uses what it wrote.
 fn ask() {
     let (tasks, mut table) = (Tasks::<1>::new(), Table::default());
     assert!(depend::register(&mut table, &tasks.0[0], &WRITE));
@@ -255,7 +255,7 @@ unsafe impl Send for Region {}
 /// the child that it creates. Member 0 asks, by `asks`, whether all are complete.
 fn parent_and_child(completes_as: Option<u32>, asks: fn(&Counts) -> bool) {
     let region = Arc::new(Region::default());
-    // SAFETY: - nobody else looks yet.
+    // SAFETY: - no other thread looks yet.
     unsafe { region.counts.make_room(2) };
     let mut is_first = false;
     region.counts.created(0, || is_first = true);
@@ -265,7 +265,7 @@ fn parent_and_child(completes_as: Option<u32>, asks: fn(&Counts) -> bool) {
         thread::spawn(move || {
             region.counts.created(1, || unreachable!("the parent was the first task"));
             region.counts.complete(completes_as, 1);
-            // SAFETY: - nobody reads before this is complete.
+            // SAFETY: - no thread reads before this is complete.
             unsafe { region.child.with_mut(|child| *child += 1) };
             region.counts.complete(completes_as, 1);
         })

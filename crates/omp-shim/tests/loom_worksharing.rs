@@ -156,7 +156,7 @@ unsafe impl Send for Cells {}
 
 impl Cells {
     fn add(&self, at: u64) {
-        // SAFETY: - nobody else is at it, which is what the models show.
+        // SAFETY: - no other thread is at it, which is what the models show.
         unsafe { self.0[at as usize].with_mut(|cell| *cell += 1) };
     }
 

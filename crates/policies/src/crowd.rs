@@ -11,7 +11,7 @@
 //! each of them turns by its part.
 //!
 //! # Decisions
-//! - With equal weights nobody shares as long as there is a processor for each.
+//! - With equal weights no application shares as long as there is a processor for each.
 //! - A minimum of two or more is a floor in arrival order, as far as processors go.
 //! - The masters that share have one processor together, however little they are due: the weight of
 //!   a single light program next to as many heavy ones as there are processors does not hold.

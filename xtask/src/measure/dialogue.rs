@@ -108,7 +108,7 @@ impl Dialogue {
             }
             let [is_said, has_ended] = self.poll(left.min(LOOK), speaks)?;
             if is_said {
-                // What nobody reads would stop it.
+                // What is not read would stop it.
                 speaks = self.listen()?;
             } else if has_ended {
                 let (status, _) = reap(self.pid)?;

@@ -2,7 +2,7 @@
 //!
 //! The paper's program (`kernels/c/papers/serial_parallel.c`) in 1 to 8 copies that start together,
 //! with grains of 10K to 4M elements, in each [`Version`]. All versions of a case run one after the
-//! other before any is repeated, so that a slow hour of the machine is everybody's. Each copy does
+//! other before any is repeated, so that a slow hour of the machine is every copy's. Each copy does
 //! the same work in all versions: as much as fills the wished number of evaluation intervals of the
 //! published algorithm where one copy has the machine.
 //!

@@ -97,7 +97,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // What is not ours is left alone: it is the program's, or nobody's.
+        // What is not ours is left alone: it is the program's, or nothing's.
         if self.0.is_ours() {
             self.0.close();
         }

@@ -1,5 +1,5 @@
-//! Policies that panic, at each call into them and at several turns: everybody keeps what the books
-//! say, and the manager goes on.
+//! Policies that panic, at each call into them and at several turns: each program keeps what the
+//! books say, and the manager goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

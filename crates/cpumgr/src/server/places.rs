@@ -1,4 +1,4 @@
-//! How many places of a system's manager one user can have: nobody keeps all others out (D10).
+//! How many places of a system's manager one user can have: no user keeps all others out (D10).
 
 use super::Server;
 use super::bounds::MAX_OF_USER;

@@ -107,7 +107,7 @@ static void start_all(const char *own) {
   }
   waited_for(child, "exec with a mask of its own");
   write_mask(mask);
-  expect(strcmp(mask, own) == 0, "not its own processors behind vfork and exec", mask);
+  expect(strcmp(mask, own) == 0, "not its own processors after vfork and exec", mask);
 
   child = fork();
   if (child == 0) {
@@ -143,7 +143,7 @@ static void start_all(const char *own) {
   errno = 0;
   expect(popen("true", "?") == NULL && errno == EINVAL, "another error", "popen");
   write_mask(mask);
-  expect(strcmp(mask, own) == 0, "not its own processors behind system and popen", mask);
+  expect(strcmp(mask, own) == 0, "not its own processors after system and popen", mask);
 }
 
 static void *sleep_long(void *unused) {

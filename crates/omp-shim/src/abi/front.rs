@@ -6,7 +6,7 @@
 //! looked up when this one is loaded, not at the first call: that may be in a child of `vfork`. The
 //! one call before that, of a library that starts programs while it is being loaded, looks itself.
 //! Where this library is only what another library of the program needs, it may stand after the C
-//! library: then nobody comes here, and the C library is asked for the names itself.
+//! library: then no call comes here, and the C library is asked for the names itself.
 //!
 //! The library's own calls of these names go past the functions here, to the first of the process
 //! that is not here.

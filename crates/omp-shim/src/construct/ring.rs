@@ -122,10 +122,10 @@ impl Turns {
 
 /// What members write on demand. In one line, which a member has when it leaves: it has just seen
 /// that nothing is left to take. Beside the plan, which all of them have read, `left` would take a
-/// line of its own from everybody.
+/// line of its own from all others.
 #[derive(Debug, Default)]
 struct Dealing {
-    /// First iteration that nobody took yet.
+    /// First iteration that no member took yet.
     next: AtomicU64,
     /// Members that have left.
     left: AtomicU32,
@@ -179,7 +179,8 @@ impl Construct {
         if plan.ordered {
             self.turns.reset();
         }
-        // SAFETY: - the caller claimed the construct (or no region runs): nobody else looks at it.
+        // SAFETY: - the caller claimed the construct (or no region runs): no other thread looks at
+        // it.
         unsafe { self.plan.with_mut(|place| *place = plan) };
         // SAFETY: - as above.
         unsafe { self.shared.with_mut(|shared| share(&mut *shared)) };
@@ -202,7 +203,7 @@ impl Construct {
     /// How the loop is to be run. By a member that found the construct ready and has not left it.
     #[inline]
     pub(crate) fn plan(&self) -> Plan {
-        // SAFETY: - the construct is ready: nobody writes the plan before this member leaves.
+        // SAFETY: - the construct is ready: no thread writes the plan before this member leaves.
         unsafe { self.plan.with(|plan| *plan) }
     }
 
@@ -220,7 +221,7 @@ impl Construct {
         if size > 1 && self.dealing.left.fetch_add(1, AcqRel) + 1 < size {
             return false;
         }
-        // SAFETY: - all members have left (C4): nobody else looks at the construct before C5.
+        // SAFETY: - all members have left (C4): no other thread looks at the construct before C5.
         unsafe { self.shared.with_mut(|shared| (*shared).clear()) };
         // ORDERING: Relaxed - published by C5.
         self.dealing.left.store(0, Relaxed);
@@ -238,7 +239,7 @@ impl Construct {
 
     /// What the members share; fixed by the claimer.
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: - between C3 and C4 nobody writes.
+        // SAFETY: - between C3 and C4 no thread writes.
         unsafe { self.shared.with(|shared| &*shared) }
     }
 }
@@ -282,7 +283,7 @@ impl Ring {
     /// Starts again at number 0. Between regions only.
     pub(crate) fn reset(&self) {
         for (number, construct) in (0..).zip(&self.0) {
-            // SAFETY: - between regions nobody looks at the ring.
+            // SAFETY: - between regions no thread looks at the ring.
             unsafe { construct.shared.with_mut(|shared| *shared = Shared::new()) };
             // ORDERING: Relaxed - the next fork publishes it.
             construct.dealing.left.store(0, Relaxed);
@@ -307,8 +308,8 @@ mod tests {
         }
     }
 
-    /// A turn that was passed on in the loop before, in the same slot of the ring, is nobody's in
-    /// the next loop.
+    /// A turn that was passed on in the loop before, in the same slot of the ring, is no member's
+    /// in the next loop.
     #[test]
     fn a_loop_begins_with_the_turn_of_its_first_iteration_alone() {
         let turns = Turns::default();

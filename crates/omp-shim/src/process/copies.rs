@@ -393,7 +393,7 @@ impl Host {
 }
 
 /// # Safety
-/// - `errand` points to a `&mut dyn FnMut()` that nobody else uses meanwhile.
+/// - `errand` points to a `&mut dyn FnMut()` that no other thread uses meanwhile.
 unsafe extern "C" fn run_errand(errand: *mut c_void) {
     // SAFETY: - caller's contract.
     let errand = unsafe { &mut *errand.cast::<&mut dyn FnMut()>() };

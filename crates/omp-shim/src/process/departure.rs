@@ -40,7 +40,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(1
 /// The calling thread has come to OpenMP: its end will be looked at. Cost: some 10 ns.
 pub(crate) fn expect() {
     static KEY: Once<Option<EndOfThread>> = Once::new();
-    // Without a key left in the process nobody looks.
+    // Without a key left in the process there is no look.
     if let Some(key) = KEY.get_or_init(|| EndOfThread::new(leave).ok()) {
         // SAFETY: - `leave` does not look at the word.
         let _ = unsafe { key.set(ptr::dangling_mut::<u8>()) };
@@ -94,8 +94,8 @@ fn look_until_deserted(process: u32) -> ! {
     std::process::exit(0)
 }
 
-/// True when nobody but the library is there (module head). Cost: some 10 us and 10 us for each
-/// thread of the library.
+/// True when no thread but the library's is there (module head). Cost: some 10 us and 10 us for
+/// each thread of the library.
 fn is_deserted(process: u32) -> bool {
     let Ok(tasks) = file::names(TASKS) else { return false };
     let own = current_tid().0.cast_unsigned();

@@ -37,7 +37,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Relaxed, Release},
 };
 
-/// Bytes of the library's region: twice what a set-up takes, and more. Pages that nobody touched
+/// Bytes of the library's region: twice what a set-up takes, and more. Pages that were not touched
 /// are none.
 const ROOM: usize = 256 << 10;
 /// The region's alignment. A layout that asks for more is the system's.
@@ -136,7 +136,7 @@ unsafe impl<const ROOM: usize> GlobalAlloc for Nursery<ROOM> {
             return unsafe { System.alloc_zeroed(layout) };
         };
         // SAFETY: - the piece is as long as that, and the caller's alone. It may have been
-        // somebody's before.
+        // another one's before.
         unsafe { piece.write_bytes(0, layout.size()) };
         piece
     }

@@ -57,7 +57,7 @@ impl Counts {
     /// Makes room for `members`.
     ///
     /// # Safety
-    /// - Between regions: nobody else looks at the counts.
+    /// - Between regions: no other thread looks at the counts.
     pub(crate) unsafe fn make_room(&self, members: usize) {
         // SAFETY: - caller's contract.
         unsafe {
@@ -143,7 +143,7 @@ impl Counts {
     /// True when a task was created since the last call: counts from 0 again.
     ///
     /// # Safety
-    /// - Between regions: nobody else looks at the counts.
+    /// - Between regions: no other thread looks at the counts.
     pub(crate) unsafe fn take_note(&self) -> bool {
         // ORDERING: Relaxed - after the join, before the next fork.
         let noted = self.noted.load(Relaxed);

@@ -45,7 +45,7 @@ pub(crate) trait Ordered: Sized {
     /// A reference to the task, for a caller that has one already.
     fn refer(&self) -> Self::Reference;
 
-    /// A reference to a task that its creator has shown to nobody yet.
+    /// A reference to a task that its creator has shown to no thread yet.
     fn refer_to_fresh(&self) -> Self::Reference;
 }
 
@@ -72,7 +72,7 @@ struct Set<T: Ordered> {
 /// See the module head.
 pub(crate) struct Table<T: Ordered> {
     users: Addresses<Users<T>>,
-    /// With so many addresses those are forgotten that nobody uses any more: what is known of an
+    /// With so many addresses those are forgotten that no task uses any more: what is known of an
     /// address keeps the memory of tasks, also of those that are done.
     sweep_at: usize,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Node<T> {
     room: Cell<u32>,
     /// Memory for edges, after the task: one for each of its dependences.
     edges: *mut Edge<T>,
-    /// Somebody may ask whether the task is done: it has dependences or an event.
+    /// A thread may ask whether the task is done: it has dependences or an event.
     watched: bool,
 }
 
@@ -125,7 +125,7 @@ impl<T: Ordered> Node<T> {
         }
     }
 
-    /// True when somebody may ask whether the task is done.
+    /// True when a thread may ask whether the task is done.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched
     }
@@ -205,7 +205,7 @@ impl<T: Ordered> Node<T> {
             // below.
             let Edge { task, next, is_boxed } = unsafe { edge.read() };
             if is_boxed {
-                // SAFETY: - made with `Box`, and nobody's any more.
+                // SAFETY: - made with `Box`, and no thread uses it any more.
                 drop(unsafe { Box::from_raw(edge) });
             }
             // SAFETY: - the task waits, so it is alive; the edge in its memory is not looked at
@@ -248,7 +248,7 @@ impl<T: Ordered> Users<T> {
         writer.into_iter().chain(earlier).chain(readers).map(Deref::deref)
     }
 
-    /// `task`, which nobody has heard of yet, is the last user now.
+    /// `task`, which no other thread knows yet, is the last user now.
     fn note(&mut self, task: &T, access: Access) {
         match access {
             Access::Write => {
@@ -270,7 +270,7 @@ impl<T: Ordered> Users<T> {
         }
     }
 
-    /// Somebody may still have to wait for one of them.
+    /// A task may still have to wait for one of them.
     fn are_some_left(&self) -> bool {
         let set =
             self.set.as_deref().into_iter().flat_map(|set| set.before.iter().chain(&set.members));
@@ -287,7 +287,7 @@ impl<T: Ordered> Table<T> {
         dependences.iter().filter_map(users).flatten().filter(|task| !task.node().is_finished())
     }
 
-    /// Forgets addresses that nobody uses any more, when there are twice as many as were left the
+    /// Forgets addresses that no task uses any more, when there are twice as many as were left the
     /// last time.
     fn sweep(&mut self) {
         self.users.retain(|_, users| users.are_some_left());
@@ -295,7 +295,7 @@ impl<T: Ordered> Table<T> {
     }
 }
 
-/// Registers a child, which nobody has heard of yet; true when it can run at once.
+/// Registers a child, which no other thread knows yet; true when it can run at once.
 #[inline]
 pub(crate) fn register<T: Ordered>(
     table: &mut Table<T>,

@@ -1,5 +1,5 @@
-//! The team's tasks that are ready: a deque for each member, one queue for tasks that nobody owns,
-//! and a list of those with a priority, which go first.
+//! The team's tasks that are ready: a deque for each member, one queue for tasks that no member
+//! owns, and a list of those with a priority, which go first.
 //!
 //! A member pushes and pops at one end of its deque (the youngest first: what it needs is in its
 //! cache), others steal at the other (the oldest first: the largest piece of work).
@@ -200,7 +200,7 @@ impl Queues {
 
     /// True when the task has a priority: then it is queued among those.
     fn is_urgent(&self, task: NonNull<Explicit>) -> bool {
-        // SAFETY: - a task that nobody has taken yet is alive.
+        // SAFETY: - a task that no member has taken yet is alive.
         let priority = unsafe { task.as_ref() }.priority;
         if priority > 0 {
             self.urgent.push(task, priority);
@@ -213,7 +213,7 @@ impl Queues {
         self.deque(id).own.is_empty()
     }
 
-    /// Queues a task with nobody: one that an event has released.
+    /// Queues a task of no member: one that an event has released.
     pub(crate) fn push_unowned(&self, task: NonNull<Explicit>) {
         if !self.is_urgent(task) {
             self.unowned.push(Ready(task));
@@ -309,7 +309,7 @@ impl Queues {
     /// Takes the memory of a task back that member `id`, the caller, frees.
     ///
     /// # Safety
-    /// - It came from `take_block`, of this or another team, and nobody uses it any more.
+    /// - It came from `take_block`, of this or another team, and no thread uses it any more.
     pub(crate) unsafe fn give_block(&self, id: u32, block: *mut u8) {
         // SAFETY: - caller's contract.
         unsafe { self.shelf(id).give(block, &self.store) };

@@ -1,5 +1,5 @@
 //! Ready tasks with a priority: one list for the team, the most urgent last. Only programs that set
-//! `OMP_MAX_TASK_PRIORITY` have any; the others pay one load of a word that nobody writes.
+//! `OMP_MAX_TASK_PRIORITY` have any; the others pay one load of a word that no thread writes.
 
 use super::Explicit;
 use platform::lock::Mutex;

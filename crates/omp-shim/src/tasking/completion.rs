@@ -83,7 +83,7 @@ pub(super) fn complete(team: &Team, id: Option<u32>, by_event: bool, task: &Expl
     };
 }
 
-/// Passes on what waited for `task` alone: to member `id`, or to nobody. True when there was
+/// Passes on what waited for `task` alone: to member `id`, or to none. True when there was
 /// something.
 fn release_successors(team: &Team, id: Option<u32>, task: &Explicit) -> bool {
     let mut released = false;
@@ -98,7 +98,7 @@ fn release_successors(team: &Team, id: Option<u32>, task: &Explicit) -> bool {
 }
 
 /// Counts `ends` off with group, parent and, last, the team. `released`: other tasks have become
-/// ready; `news`: somebody may wait for one of these.
+/// ready; `news`: a thread may wait for one of these.
 ///
 /// # Safety
 /// - The tasks are counted by all three, and those that are gone have not given their reference to

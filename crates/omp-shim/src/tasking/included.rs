@@ -1,6 +1,6 @@
 //! Tasks that their creator runs at once, on its stack: undeferred ones, final ones, and those of a
-//! team that has enough. They cost no memory and no count, because they are complete before anybody
-//! could ask for them.
+//! team that has enough. They cost no memory and no count, because they are complete before any
+//! thread could ask for them.
 
 use super::memory::release;
 use crate::frame::Frame;
@@ -9,7 +9,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Runs a task on the creator's stack: it is complete before anybody could ask for it, so nothing
+/// Runs a task on the creator's stack: it is complete before a thread could ask for it, so nothing
 /// is counted.
 pub(super) fn run_included(frame: &Frame, request: &Request<'_>) {
     let task = Task::below(frame.task(), Memory::Stack, request.is_final);

@@ -128,7 +128,7 @@ fn large(layout: Layout) -> *mut u8 {
 /// Frees an explicit task.
 ///
 /// # Safety
-/// - Made by [`allocate`], and nobody refers to it any more.
+/// - Made by [`allocate`], and nothing refers to it any more.
 unsafe fn free(task: *mut Explicit) {
     // SAFETY: - caller's contract.
     let layout = unsafe { (*task).layout };
@@ -141,7 +141,7 @@ unsafe fn free(task: *mut Explicit) {
     }
     // SAFETY: - null or the frame of the region that the thread works in.
     match unsafe { frame::innermost().as_ref() } {
-        // SAFETY: - a block, and nobody's any more.
+        // SAFETY: - a block, and no thread uses it any more.
         Some(frame) => unsafe { frame.team().tasks.give_block(frame.id, memory) },
         // A thread that has nothing to do with OpenMP has fulfilled an event.
         // SAFETY: - as above.
@@ -212,10 +212,10 @@ pub(super) unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
         match memory {
             // It has no memory of its own, nor a reference to its parent.
             Memory::Frame | Memory::Stack => return (false, Before { links, parent }),
-            // SAFETY: - made by `promote` with `Box`, and nobody refers to it any more.
+            // SAFETY: - made by `promote` with `Box`, and nothing refers to it any more.
             Memory::Heap => drop(unsafe { Box::from_raw(task.cast_mut()) }),
-            // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nobody refers to this
-            // one any more.
+            // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nothing refers to
+            // this one any more.
             Memory::Explicit => unsafe { free(task.cast::<Explicit>().cast_mut()) },
         }
     }

@@ -142,7 +142,7 @@ pub(crate) unsafe fn register_region(group: &Group, data: *mut usize, threads: u
 /// Frees the copies of the registration that begins with `data`.
 ///
 /// # Safety
-/// - `data` was registered, and nobody uses its copies any more.
+/// - `data` was registered, and no thread uses its copies any more.
 pub(crate) unsafe fn unregister(data: *mut usize) {
     let mut this = Data::new(data);
     while let Some(array) = this {

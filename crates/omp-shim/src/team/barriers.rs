@@ -27,7 +27,7 @@ impl CancelBarrier {
 
     /// Ends the round.
     pub(crate) fn release(&self) {
-        // ORDERING: Relaxed - nobody arrives before the round changes below.
+        // ORDERING: Relaxed - no member arrives before the round changes below.
         self.arrived.store(0, Relaxed);
         // ORDERING: Release - pairs with `is_over`. One writer: the last to arrive.
         self.round.store(self.round.load(Relaxed).wrapping_add(1), Release);

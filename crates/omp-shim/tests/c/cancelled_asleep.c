@@ -1,4 +1,4 @@
-/* Run with OMP_CANCELLATION=true: `cancel parallel` wakes who sleeps at a barrier without a time limit. The others have no other
+/* Run with OMP_CANCELLATION=true: `cancel parallel` wakes threads that sleep at a barrier without a time limit. The others have no other
  * way to learn of it. Exit code 3: this kernel does not say in which call a thread sleeps. */
 #define _GNU_SOURCE
 #include "check.h"
@@ -13,7 +13,7 @@ enum { THREADS = 4, ROUNDS = 20 };
 
 static atomic_int tids[THREADS];
 
-/* Whether a thread sleeps on a futex, and until somebody wakes it: "NUMBER ADDRESS OPERATION VALUE TIMEOUT ...". */
+/* Whether a thread sleeps on a futex, and until another one wakes it: "NUMBER ADDRESS OPERATION VALUE TIMEOUT ...". */
 static int sleeps_for_ever(int tid) {
   char path[64], line[256];
   snprintf(path, sizeof path, "/proc/self/task/%d/syscall", tid);

@@ -1,4 +1,4 @@
-/* Who helps at a barrier completes children of tasks that others run: whoever waits for them is told in time, none is told
+/* A thread that helps at a barrier completes children of tasks that others run: a thread that waits for them is told in time, none is told
  * twice, and the memory of tasks wanders between the threads. */
 #include "check.h"
 #include <omp.h>
@@ -58,7 +58,7 @@ static void yields(int with_tasks) {
 #pragma omp parallel num_threads(2)
   {
     if (omp_get_thread_num() == 0 && with_tasks) {
-      /* Longer than anybody spins. */
+      /* Longer than any thread spins. */
       double begin = omp_get_wtime();
       while (omp_get_wtime() - begin < 0.004) {
       }

@@ -1,4 +1,4 @@
-/* Looks like an older copy of the library whose table nobody can read. */
+/* Looks like an older copy of the library whose table cannot be read. */
 __attribute__((used, visibility("hidden"))) const unsigned older_table[8] = {999};
 __asm__(".pushsection .note.nanos,\"a\",@note\n"
         ".balign 4\n"

@@ -57,7 +57,7 @@ static void identity(void) {
   CHECK_EQUAL(own, 0);
 }
 
-/* Each spins for the other one, before the barrier and behind it: with a yield, or until it loses its processor. */
+/* Each spins for the other one, before the barrier and after it: with a yield, or until it loses its processor. */
 static void spin(int regions, int yields) {
   static volatile int flags[3][2];
   for (int region = 1; region <= regions; region++) {
@@ -196,7 +196,7 @@ static void everything(void) {
   omp_destroy_nest_lock(&lock);
 }
 
-/* Who waits for a part that sleeps uses no processor. */
+/* A thread that waits for a part that sleeps uses no processor. */
 static void sleeping(void) {
   struct timespec before, after, pause = {0, 400000000};
   for (int region = 0; region <= 2 * SOME; region++) {

@@ -38,7 +38,7 @@ static long depth(int levels) {
     return 0;
 #pragma omp parallel num_threads(2) reduction(+ : below)
   {
-    /* Not whoever comes first: the stack of a thread of the runtime is meant to be small here. */
+    /* Not the first that comes: the stack of a thread of the runtime is meant to be small here. */
 #pragma omp master
     below = 1 + depth(levels - 1);
   }

@@ -1,5 +1,5 @@
-/* A body that had no tasks for many regions has one, and who made it waits for it in its own code: a thread that is done with
-   its part runs it, as it would in a body that always had tasks. Who waits, and who is done, differs. */
+/* A body that had no tasks for many regions has one, and its maker waits for it in its own code: a thread that is done with
+   its part runs it, as it would in a body that always had tasks. Which thread waits, and which is done, differs. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <omp.h>
@@ -11,7 +11,7 @@ static volatile int done, seen;
 static int runner, own;
 #pragma omp threadprivate(own)
 
-/* What a region is like: who makes the task, who waits for it, and how. */
+/* What a region is like: which thread makes the task, which waits for it, and how. */
 struct plan {
   int threads, maker, depth, tail;
   unsigned waits; /* a bit for each thread */

@@ -1,4 +1,4 @@
-/* Regions that end with a barrier, a loop's or a section's, which the compiler makes the tail of the body: whoever comes there does
+/* Regions that end with a barrier, a loop's or a section's, which the compiler makes the tail of the body: a thread that comes there does
    nothing more. The others see them arrive all the same, wherever they wait. */
 #define _GNU_SOURCE
 #include "one_processor.h"

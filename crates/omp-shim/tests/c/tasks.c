@@ -1,4 +1,4 @@
-/* Tasks run once, waits wait for what they name, dependences order, and nobody runs a stranger's task in a taskwait. */
+/* Tasks run once, waits wait for what they name, dependences order, and no thread runs an unrelated task in a taskwait. */
 #include "check.h"
 #include <omp.h>
 
@@ -23,7 +23,7 @@ static void trees(void) {
   }
 }
 
-/* The last barrier completes what everybody left behind, and what that leaves behind. */
+/* The last barrier completes the tasks that all members left, and those that these leave. */
 static void left_behind(void) {
   for (int round = 0; round < 200; round++) {
     int done = 0;

@@ -1,5 +1,5 @@
-/* Two threads on one processor take turns, in as few switches of the kernel as barriers allow: who comes first runs to the
-   barrier at which it has to wait for the other one, and who then comes to that one later passes it and runs on to the next. The
+/* Two threads on one processor take turns, in as few switches of the kernel as barriers allow: the first one runs to the
+   barrier at which it has to wait for the other one, and the one that comes to that later passes it and runs on to the next. The
    region ends on the thread that began it, so there and back for each two barriers, and once more: the end counts as one. A barrier
    right before the end is none: nothing stands between the two. */
 #define _GNU_SOURCE
@@ -54,7 +54,7 @@ int main(void) {
     for (int barriers = 0; barriers <= 4; barriers++) {
       int regions = ROUNDS * BODIES, each = 2 * (barriers / 2 + 1);
       long found = fewest(kind == 0 ? plain : tailed, barriers);
-      /* A turn with somebody else now and then. */
+      /* A turn with another thread now and then. */
       if (found > regions * each + regions / 10) {
         fprintf(stderr, "%d regions with %d barriers%s: %ld switches, not %d\n", regions, barriers,
                 kind == 0 ? "" : " and one before the end", found, regions * each);

@@ -126,8 +126,8 @@ pub(crate) fn clean(program: impl AsRef<OsStr>, library: Option<&Path>) -> Comma
     command
 }
 
-/// Runs a program to its end, or kills it after [`LIMIT`]. Its output must be short: nobody reads
-/// it meanwhile.
+/// Runs a program to its end, or kills it after [`LIMIT`]. Its output must be short: no thread
+/// reads it meanwhile.
 pub(crate) fn finish(mut command: Command) -> Output {
     let mut child = command.spawn().unwrap();
     let started = Instant::now();

@@ -1,7 +1,7 @@
 //! A quick hash for numbers: of cores, caches, nodes and applications.
 //!
-//! The numbers are the kernel's and the manager's own, so that nobody chooses them to collide. The
-//! order of a map is never used.
+//! The numbers are the kernel's and the manager's own, so that no program chooses them to collide.
+//! The order of a map is never used.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

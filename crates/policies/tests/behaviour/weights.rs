@@ -114,8 +114,8 @@ proptest! {
         }
     }
 
-    /// More weight is never less, everybody runs, and over the turns of a circle those with equal
-    /// claims have the same.
+    /// More weight is never less, each application runs, and over the turns of a circle those with
+    /// equal claims have the same.
     #[test]
     fn more_weight_is_never_less(
         kinds in prop::collection::vec((0..4_usize, 1..20_u32), 2..24),
