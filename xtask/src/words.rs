@@ -15,6 +15,7 @@
 //!    the words themselves, are free.
 //! 9. `size`: a Rust file has at most 600 lines.
 //! 10. `glossary`: `docs/glossary.md` has at most 45 entries.
+//! 11. `entry`: an entry of `CHANGELOG.md` is one line.
 //!
 //! Code between backticks is not read. Of files in C, assembler and TOML the comments are, for the
 //! first four rules. What was there before the rules is counted for each crate or
@@ -47,6 +48,9 @@ const CODE_RULE: &str = "code";
 /// Lines of a Rust file.
 const SIZE: usize = 600;
 const SIZE_RULE: &str = "size";
+
+const CHANGELOG: &str = "CHANGELOG.md";
+const ENTRY_RULE: &str = "entry";
 
 const GLOSSARY: &str = "docs/glossary.md";
 /// Entries of the glossary.
@@ -284,8 +288,22 @@ fn of_file(file: &Path) -> anyhow::Result<Vec<Fault>> {
         if file.ends_with(GLOSSARY) {
             faults.extend(too_many_entries(&text));
         }
+        if file.ends_with(CHANGELOG) {
+            faults.extend(second_lines(&text));
+        }
         Ok(faults)
     }
+}
+
+/// Lines that continue an entry of a list.
+fn second_lines(text: &str) -> impl Iterator<Item = Fault> {
+    let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with(' '));
+    lines.map(|(index, line)| Fault {
+        line: index + 1,
+        column: 1,
+        rule: ENTRY_RULE,
+        what: line.trim().to_owned(),
+    })
 }
 
 /// The entries of a glossary after the last that it may have.
@@ -461,6 +479,13 @@ mod tests {
         let text = "# Words\n\n".to_owned() + &"- **a**: b\n  c\n".repeat(46);
         let found: Vec<String> = too_many_entries(&text).map(|fault| shown(&fault)).collect();
         assert_eq!(found, ["93:1 glossary"]);
+    }
+
+    #[test]
+    fn an_entry_of_the_changelog_has_one_line() {
+        let found: Vec<String> =
+            second_lines("# Changes\n\n- a\n- b\n  c\n").map(|fault| shown(&fault)).collect();
+        assert_eq!(found, ["5:1 entry"]);
     }
 
     #[test]
