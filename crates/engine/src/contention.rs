@@ -4,11 +4,31 @@
 //! Each row is one kind of evidence. All of it decays: it counts for a while, longer where it comes
 //! back soon, and is forgotten where it stays away ([`Evidence`](evidence::Evidence)).
 //!
-//! | module | what is seen | it is kept for | it counts for | again while it counts | again soon after | what follows | what a look costs | says so |
-//! |---|---|---|---|---|---|---|---|---|
-//! | `load` | a *hole*: [`HOLE`] between two looks of a thread that only spins; a lost member, as below; a *throttled period*: the control group's count of them grew | the process | 0.1 s ([`LOAD`]) | as long from then on | within 0.1 s after its end: twice as long as the last time, up to 0.8 s | masters take back what others have not begun ([`crate::protocols::slot`]), and no thread spins longer than [`SHORT`](crate::protocols::wait_point::SHORT) | nothing: spinning threads read the clock anyway, the quota is read every 100 ms | D16; M5 for the work that is taken back |
-//! | `presence` | a *lost member*: a master waited [`HOLE`] or longer for it, and it waited for a processor during half of that | the thread, as a master | 0.05 s ([`LEAVE`]) | as long from then on; one member more is left out | within the length of the last time after its end: twice as long, up to 1.6 s; all that were left out then are left out again | outermost teams without a size of their own have fewer members | some 10 us, once in [`LOOK_INTERVAL`], where a wait is long | D16; P2 section 2.1 |
-//! | `strangers` | a *late yield*: a thread that only yields was away for [`HOLE`] or longer, and the whole process ran for less than half of that; one of the [`CLOSE`] waits that follow a long one | the thread, as long as it stays on the processor | 0.1 s ([`YIELDS`]) | as long from then on | 0.1 s | the thread does not yield where it waits, it sleeps at once ([`crate::waits::patience`]) | one wait in [`TIMED`] is timed; two system calls for a close look, at most one part in [`SHARE`] of the time | D15; the papers' machine was dedicated |
+//! | module | kept for | counts for | again while it counts | again soon after | a look costs |
+//! |---|---|---|---|---|---|
+//! | `load` | the process | 0.1 s ([`LOAD`]) | as long | twice as long, up to 0.8 s | nothing |
+//! | `presence` | a master | 0.05 s ([`LEAVE`]) | as long | twice as long, up to 1.6 s | 10 us |
+//! | `strangers` | a thread | 0.1 s ([`YIELDS`]) | as long | 0.1 s | two system calls |
+//!
+//! `load`. *Seen*: a *hole*, [`HOLE`] between two looks of a thread that only spins; a lost member,
+//! as below; a *throttled period*: the control group's count of them grew. *Soon*: within 0.1 s
+//! after its end. *What follows*: masters take back what others have not begun
+//! ([`crate::protocols::slot`]), and no thread spins longer than
+//! [`SHORT`](crate::protocols::wait_point::SHORT). *Cost*: spinning threads read the clock anyway,
+//! and the quota is read every 100 ms. D16; M5 for the work that is taken back.
+//!
+//! `presence`. *Seen*: a *lost member*: a master waited [`HOLE`] or longer for it, and it waited for
+//! a processor during half of that. *Again*: one member more is left out. *Soon*: within the length
+//! of the last time after its end; all that were left out then are left out again. *What follows*:
+//! outermost teams without a size of their own have fewer members. *Cost*: once in
+//! [`LOOK_INTERVAL`], where a wait is long. D16; P2 section 2.1.
+//!
+//! `strangers`. *Seen*: a *late yield*: a thread that only yields was away for [`HOLE`] or longer,
+//! and the whole process ran for less than half of that; it is one of the [`CLOSE`] waits that
+//! follow a long one. It is kept as long as the thread stays on the processor. *What follows*: the
+//! thread does not yield where it waits, it sleeps at once ([`crate::waits::patience`]). *Cost*: one
+//! wait in [`TIMED`] is timed; two system calls for a close look, at most one part in [`SHARE`] of
+//! the time. D15; the papers' machine was dedicated.
 //!
 //! The decisions are those of `docs/papers.md`. Cost where nothing was seen: one load, of a line
 //! that is not written (`load`) or of the thread's own memory.

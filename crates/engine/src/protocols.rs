@@ -1,5 +1,24 @@
 //! The protocols by which threads work on the same words. No protocol uses a module that does more
-//! than it, and each stands beside the model that tries all its orders.
+//! than it. Loom tries all orders of each, on the shipped types (`cargo xtask test models`); several
+//! that run together have one model.
+//!
+//! | protocol | model |
+//! |---|---|
+//! | `arrival`, `ring` | `ring/model.rs` |
+//! | `custody` | `custody/model.rs` |
+//! | `lending` | `lending/model.rs` |
+//! | `open_ring` | `ring/model.rs`; with `summons`, `summons/model.rs` |
+//! | `shares` | `shares/model.rs` |
+//! | `shelf` | none: its words belong to one thread, or to the holder of a lock |
+//! | `singles` | `singles/model.rs` |
+//! | `sleeper` | `sleeper/model.rs`; with `wishes`, `wishes/model.rs` |
+//! | `slot`, `wait_point` | `slot/model.rs`, which also has the barrier and the pair of `regions` |
+//! | `stage` | `stage/model.rs` |
+//! | `summons` | `summons/model.rs` |
+//! | `turn` | `turn/model.rs` |
+//! | `wishes` | `wishes/model.rs` |
+//!
+//! The berth of a worker, a state machine of `placement`, has its model in `placement/berth`.
 
 pub mod arrival;
 pub(crate) mod custody;

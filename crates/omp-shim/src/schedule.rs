@@ -1,5 +1,7 @@
 //! Loop schedules: how the iterations of a loop are cut into chunks. Arithmetic only, on iteration
-//! numbers `0..trips`.
+//! numbers `0..trips`. The library has a dealer of its own, `loops/dealer.rs` of `nanothreads`,
+//! with schedules that OpenMP does not name. A new kind of OpenMP comes here; how members take its
+//! chunks is `worksharing`.
 //!
 //! A loop of C `long`s and one of `unsigned long long`s become the same [`Space`]: start and step
 //! are added in wrapping 64-bit arithmetic, which is right for both. The last chunk ends at the

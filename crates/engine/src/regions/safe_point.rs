@@ -1,5 +1,6 @@
 //! Safe points: where a thread looks whether its program was granted other processors, and goes
-//! where that puts it (D1).
+//! where that puts it (D1). An open region keeps its size whatever is granted meanwhile: only the
+//! next one is smaller or larger.
 //!
 //! | safe point | what the thread does there |
 //! |---|---|

@@ -1,4 +1,7 @@
-//! Deals the iterations of one loop to the members of its region.
+//! Deals the iterations of one loop to the members of its region. OpenMP has a dealer of its own,
+//! `schedule` and `worksharing` of `omp-shim`: its chunks are fixed by the standard, and its loops
+//! need not know their range before they begin. A new schedule of the library comes here and into
+//! [`Schedule`].
 
 use super::gather;
 use super::grain::Grain;
