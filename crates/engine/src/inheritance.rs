@@ -13,8 +13,8 @@
 //!   the exec calls. `vfork` itself, which could not be wrapped since it returns twice, needs
 //!   nothing: its child sets itself right when it becomes a program.
 //!
-//! Turns go the same way: a master that has long ones (`thread/stint.rs`) gives them up before it
-//! starts anything.
+//! Turns go the same way: a master that has long ones (`thread/time_slice.rs`) gives them up before
+//! it starts anything.
 //!
 //! # In a child of `vfork`
 //! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec;

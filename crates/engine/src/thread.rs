@@ -47,7 +47,7 @@ mod reserved;
 mod shown;
 pub mod split;
 mod state;
-mod stint;
+mod time_slice;
 mod visit;
 
 pub use current::local;

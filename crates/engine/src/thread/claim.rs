@@ -2,7 +2,7 @@
 //! and how busy they make the machine (D6).
 
 use super::recess::Recess;
-use super::stint::Stint;
+use super::time_slice::TimeSlice;
 use crate::manager::source::{self, source};
 use crate::program::program;
 use crate::protocols::shares::Share;
@@ -50,7 +50,7 @@ pub(crate) struct Claim {
     is_between: Cell<bool>,
     /// When a fork that got less than it could use looked last.
     looked: Cell<Option<Ticks>>,
-    pub(crate) stint: Stint,
+    pub(crate) time_slice: TimeSlice,
     pub(super) recess: Recess,
 }
 
@@ -70,7 +70,7 @@ impl Default for Claim {
             counted: Cell::new(0),
             is_between: Cell::new(false),
             looked: Cell::new(None),
-            stint: Stint::default(),
+            time_slice: TimeSlice::default(),
             recess: Recess::default(),
         }
     }
@@ -85,7 +85,7 @@ impl Claim {
         self.spare.set(ALL);
         self.wanted.set(0);
         self.inside.set(0);
-        self.stint.follow(false);
+        self.time_slice.follow(false);
         self.recess.forget();
     }
 

@@ -43,7 +43,7 @@ impl Local {
             // It says what the program wants, for which it gets its turn.
             let most = managed.at_fork(total, region);
             claim.recess.at_fork(managed, region, wanted);
-            claim.stint.follow(managed.has_one_in_turn());
+            claim.time_slice.follow(managed.has_one_in_turn());
             most
         });
         let limit = source().limit();
@@ -128,7 +128,7 @@ impl Local {
     #[inline]
     pub(crate) fn occupy(&self, depth: usize, is_root: bool, size: u32) -> u32 {
         self.counters().forked(size);
-        self.claim.stint.end();
+        self.claim.time_slice.end();
         let is_outermost = self.is_outermost_at(depth);
         if !is_outermost {
             self.open_beyond(depth, is_root, size as usize);

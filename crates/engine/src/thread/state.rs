@@ -116,21 +116,21 @@ impl Local {
         self.pins.get()
     }
 
-    /// What the thread starts would inherit turns that are longer than usual ([`stint`]).
+    /// What the thread starts would inherit turns that are longer than usual ([`time_slice`]).
     #[inline]
     pub(crate) fn has_long_turns(&self) -> bool {
-        self.claim.stint.is_long()
+        self.claim.time_slice.is_long()
     }
 
     /// Its turns are usual ones from now on, until it shares a processor anew.
     #[inline]
     pub(crate) fn end_long_turns(&self) {
-        self.claim.stint.end();
+        self.claim.time_slice.end();
     }
 
     /// Gives a child that shares the thread's memory usual turns. Writes nothing.
     pub(crate) fn end_childs_long_turns(&self) {
-        self.claim.stint.restore();
+        self.claim.time_slice.restore();
     }
 
     /// The thread as one that waits.

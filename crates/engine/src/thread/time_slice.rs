@@ -1,4 +1,5 @@
-//! How long the turns of a master are on a processor that several programs use in turn.
+//! How long the time slices of a master, its turns, are on a processor that several programs use in
+//! turn.
 //!
 //! Where a manager has more programs than processors, several have the same one, and the kernel
 //! hands it on some 350 times a second: each time the next one's data are no longer in the caches.
@@ -36,13 +37,13 @@ const TURN: Duration = Duration::from_millis(20);
 
 /// See the module head.
 #[derive(Debug, Default)]
-pub(super) struct Stint {
+pub(super) struct TimeSlice {
     /// The last fork found a grant in turn with others.
     in_turn: Cell<bool>,
     long: Cell<Option<LongTurns>>,
 }
 
-impl Stint {
+impl TimeSlice {
     /// S1. Cost in most cases: a load.
     #[inline]
     pub(super) fn follow(&self, in_turn: bool) {
