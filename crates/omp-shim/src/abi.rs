@@ -22,7 +22,7 @@ mod tcm;
 mod upm;
 
 use crate::migration;
-use crate::process::nursery::ALLOCATOR;
+use crate::process::bump::ALLOCATOR;
 use crate::process::sanitizer;
 use crate::settings::{DisplayEnv, settings};
 use crate::sizing;

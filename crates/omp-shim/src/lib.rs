@@ -5,7 +5,7 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `engine`: what the protocols below take from the engine.
-//! 2. `process`: what there is once in a process: its memory (`nursery`), messages, other copies of
+//! 2. `process`: what there is once in a process: its memory (`bump`), messages, other copies of
 //!    this library, the end of one whose main thread left.
 //! 3. `schedule`, `body`, `memory`: the arithmetic of loops; how a region's body is called and
 //!    where it ends; allocators.

@@ -4,7 +4,7 @@
 //! It knows memory by the C library's functions that hand it out and take it back, and it does not
 //! see how the threads of this library hand memory on. So it would report
 //! - memory that another thread uses again, which went by an allocator that it does not know: the
-//!   library's own closes (`nursery`);
+//!   library's own closes (`bump`);
 //! - memory that another thread frees than the one that had it: it does not look at what the
 //!   library frees ([`unwatched`]).
 //!

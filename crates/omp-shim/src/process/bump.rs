@@ -1,4 +1,4 @@
-//! Where the first things that the library allocates are: in memory of its own, not in the
+//! A bump allocator for the first things that the library allocates: memory of its own, not the
 //! program's heap.
 //!
 //! # Why
@@ -45,20 +45,20 @@ const PAGE: usize = 4096;
 
 /// The library's own.
 #[global_allocator]
-pub(crate) static ALLOCATOR: Nursery<ROOM> = Nursery::new();
+pub(crate) static ALLOCATOR: BumpAllocator<ROOM> = BumpAllocator::new();
 
 /// See the module head.
 #[repr(C, align(4096))]
-pub(crate) struct Nursery<const ROOM: usize> {
+pub(crate) struct BumpAllocator<const ROOM: usize> {
     region: UnsafeCell<[u8; ROOM]>,
     /// How much of it is handed out.
     end: AtomicUsize,
 }
 
 // SAFETY: - pieces of the region are handed out to one owner each.
-unsafe impl<const ROOM: usize> Sync for Nursery<ROOM> {}
+unsafe impl<const ROOM: usize> Sync for BumpAllocator<ROOM> {}
 
-impl<const ROOM: usize> Nursery<ROOM> {
+impl<const ROOM: usize> BumpAllocator<ROOM> {
     pub(crate) const fn new() -> Self {
         Self { region: UnsafeCell::new([0; ROOM]), end: AtomicUsize::new(0) }
     }
@@ -120,7 +120,7 @@ unsafe fn free(piece: *mut u8, layout: Layout) {
 
 // SAFETY: - each piece is handed out to one owner, aligned, and of the size that was asked for;
 //           what is not of the region is the system's, which is told of what it handed out only.
-unsafe impl<const ROOM: usize> GlobalAlloc for Nursery<ROOM> {
+unsafe impl<const ROOM: usize> GlobalAlloc for BumpAllocator<ROOM> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match self.take(layout) {
@@ -187,61 +187,60 @@ mod tests {
 
     #[test]
     fn the_last_piece_grows_shrinks_and_comes_back_and_others_stay() {
-        static NURSERY: Nursery<256> = Nursery::new();
+        static BUMP: BumpAllocator<256> = BumpAllocator::new();
         // SAFETY: - each piece is given back once, with the layout that it has then.
         unsafe {
-            let first = NURSERY.alloc(layout(10, 1));
-            let second = NURSERY.alloc_zeroed(layout(16, 16));
-            assert_eq!((NURSERY.offset_of(first), NURSERY.offset_of(second)), (Some(0), Some(16)));
-            assert_eq!(NURSERY.realloc(second, layout(16, 16), 100), second);
+            let first = BUMP.alloc(layout(10, 1));
+            let second = BUMP.alloc_zeroed(layout(16, 16));
+            assert_eq!((BUMP.offset_of(first), BUMP.offset_of(second)), (Some(0), Some(16)));
+            assert_eq!(BUMP.realloc(second, layout(16, 16), 100), second);
             second.write_bytes(7, 100);
-            assert_eq!(NURSERY.realloc(second, layout(100, 16), 8), second);
-            NURSERY.dealloc(second, layout(8, 16));
-            let third = NURSERY.alloc_zeroed(layout(8, 8));
+            assert_eq!(BUMP.realloc(second, layout(100, 16), 8), second);
+            BUMP.dealloc(second, layout(8, 16));
+            let third = BUMP.alloc_zeroed(layout(8, 8));
             assert_eq!(third, second, "it came back");
             assert_eq!(third.cast::<u64>().read(), 0, "whichever had it before");
             first.write(3);
-            let moved = NURSERY.realloc(first, layout(10, 1), 20);
-            assert_eq!((NURSERY.offset_of(moved), moved.read()), (Some(24), 3));
+            let moved = BUMP.realloc(first, layout(10, 1), 20);
+            assert_eq!((BUMP.offset_of(moved), moved.read()), (Some(24), 3));
         }
     }
 
     #[test]
     fn a_closed_region_hands_nothing_out_also_after_its_last_piece_came_back() {
-        static NURSERY: Nursery<256> = Nursery::new();
+        static BUMP: BumpAllocator<256> = BumpAllocator::new();
         // SAFETY: - as above.
         unsafe {
-            let piece = NURSERY.alloc(layout(256, 1));
-            assert_eq!(NURSERY.offset_of(piece), Some(0));
-            NURSERY.close();
-            NURSERY.dealloc(piece, layout(256, 1));
-            let other = NURSERY.alloc(layout(8, 8));
-            assert_eq!(NURSERY.offset_of(other), None);
-            NURSERY.dealloc(other, layout(8, 8));
+            let piece = BUMP.alloc(layout(256, 1));
+            assert_eq!(BUMP.offset_of(piece), Some(0));
+            BUMP.close();
+            BUMP.dealloc(piece, layout(256, 1));
+            let other = BUMP.alloc(layout(8, 8));
+            assert_eq!(BUMP.offset_of(other), None);
+            BUMP.dealloc(other, layout(8, 8));
         }
     }
 
     #[test]
     fn what_has_no_room_is_the_systems() {
-        static NURSERY: Nursery<64> = Nursery::new();
+        static BUMP: BumpAllocator<64> = BumpAllocator::new();
         // SAFETY: - as above.
         unsafe {
-            let small = NURSERY.alloc(layout(60, 1));
+            let small = BUMP.alloc(layout(60, 1));
             small.write_bytes(5, 60);
-            let (large, wide) =
-                (NURSERY.alloc_zeroed(layout(5, 1)), NURSERY.alloc(layout(1, 2 * PAGE)));
-            assert_eq!((NURSERY.offset_of(large), NURSERY.offset_of(wide)), (None, None));
-            let moved = NURSERY.realloc(small, layout(60, 1), 65);
-            assert_eq!((NURSERY.offset_of(moved), moved.add(59).read()), (None, 5));
+            let (large, wide) = (BUMP.alloc_zeroed(layout(5, 1)), BUMP.alloc(layout(1, 2 * PAGE)));
+            assert_eq!((BUMP.offset_of(large), BUMP.offset_of(wide)), (None, None));
+            let moved = BUMP.realloc(small, layout(60, 1), 65);
+            assert_eq!((BUMP.offset_of(moved), moved.add(59).read()), (None, 5));
             for (piece, size, align) in [(large, 5, 1), (wide, 1, 2 * PAGE), (moved, 65, 1)] {
-                NURSERY.dealloc(piece, layout(size, align));
+                BUMP.dealloc(piece, layout(size, align));
             }
         }
     }
 
     #[test]
     fn pieces_of_several_threads_do_not_overlap() {
-        static NURSERY: Nursery<{ 64 << 10 }> = Nursery::new();
+        static BUMP: BumpAllocator<{ 64 << 10 }> = BumpAllocator::new();
         let begin = Barrier::new(4);
         thread::scope(|s| {
             for mark in 1..=4_u8 {
@@ -253,16 +252,16 @@ mod tests {
                         // SAFETY: - as above.
                         unsafe {
                             let (kept, brief) =
-                                (NURSERY.alloc(layout(size, 8)), NURSERY.alloc(layout(size, 1)));
+                                (BUMP.alloc(layout(size, 8)), BUMP.alloc(layout(size, 1)));
                             kept.write_bytes(mark, size);
                             brief.write_bytes(mark, size);
                             thread::yield_now();
                             let is_whole =
                                 |piece: *mut u8| (0..size).all(|at| piece.add(at).read() == mark);
                             assert!(is_whole(kept) && is_whole(brief));
-                            NURSERY.dealloc(brief, layout(size, 1));
+                            BUMP.dealloc(brief, layout(size, 1));
                             if round % 2 == 0 {
-                                NURSERY.dealloc(kept, layout(size, 8));
+                                BUMP.dealloc(kept, layout(size, 8));
                             }
                         }
                     }
