@@ -23,8 +23,8 @@
 //!
 //! # Rules
 //! - T1 Member 0 waits: it gathers and closes rounds.
-//! - T2 So do all members of regions that may have tasks (those that are not calm), and of all
-//!   regions of a program that has had any; and those that know of a cancelled construct: the
+//! - T2 So do all members of regions that may have tasks (those that are not task-free), and of
+//!   all regions of a program that has had any; and those that know of a cancelled construct: the
 //!   barrier has work then. Only the first region with tasks of a program that has run the same
 //!   body without them may find that members have left: the member that made the tasks runs them.
 //! - T3 So do all members of teams that have a processor each: there a member that waits may still

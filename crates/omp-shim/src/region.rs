@@ -188,7 +188,7 @@ pub(crate) fn finish(frame: &Frame) {
         // is over.
         worksharing::leave(frame);
     }
-    if frame.team().is_calm() {
+    if frame.team().is_task_free() {
         tasking::finish_all(frame);
     } else {
         frame.implicit().drop_table();

@@ -18,7 +18,7 @@ pub(crate) fn barrier_before(frame: &Frame, place: Place) {
     let team = frame.team();
     let may_leave = frame.id != 0
         && frame.returns.is_at(place)
-        && team.is_calm()
+        && team.is_task_free()
         && !has_work(team)
         && !task::were_any();
     if !(may_leave && team.barrier().leave(frame.id as usize)) {

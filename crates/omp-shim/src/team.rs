@@ -7,15 +7,14 @@
 //! threads.
 
 mod barriers;
-mod calmness;
 mod orders;
+mod task_free;
 
 use crate::body::Body;
 use crate::construct::Ring;
 use crate::settings::{Bind, Icvs, settings};
 use crate::task::{Group, Queues};
 use barriers::{Barriers, CancelBarrier};
-use calmness::Calmness;
 use engine::singles::Singles;
 use engine::{Barrier, Recall, WaitPoint, Work};
 use orders::{Counts, League, Orders, Steady};
@@ -24,6 +23,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
+use task_free::TaskFree;
 
 /// See the module head.
 pub(crate) struct Team {
@@ -36,7 +36,7 @@ pub(crate) struct Team {
     /// writes it at the end of each region that had any, and others read those when they begin.
     /// Writer: member 0, whose end others may not have begun yet.
     met: CachePadded<Steady<(u64, u32)>>,
-    calmness: Calmness,
+    task_free: TaskFree,
     barriers: Barriers,
     members: UnsafeCell<Vec<CachePadded<Member>>>,
     /// Worksharing constructs in flight.
@@ -54,7 +54,8 @@ pub(crate) struct Team {
     /// `cancel for` or `cancel sections` was met in the current construct.
     pub(crate) construct_cancelled: AtomicBool,
     pub(crate) cancel_barrier: CachePadded<CancelBarrier>,
-    /// Calls back the members that left a region that was calm, and its master from the join.
+    /// Calls back the members that left a region that was free of tasks, and its master from the
+    /// join.
     recall: CachePadded<Recall>,
     /// Threads of the contention group, when this is its initial team.
     threads: AtomicU32,
@@ -101,7 +102,7 @@ impl Team {
                 singles: Steady::new(0),
             }));
             (&raw mut (*this).met).write(CachePadded::new(Steady::new((0, 0))));
-            (&raw mut (*this).calmness).write(Calmness::default());
+            (&raw mut (*this).task_free).write(TaskFree::default());
             (&raw mut (*this).barriers).write(Barriers::default());
             (&raw mut (*this).members).write(UnsafeCell::new(Vec::new()));
             Ring::init(&raw mut (*this).ring);
@@ -120,7 +121,7 @@ impl Team {
                 orders: _,
                 counts: _,
                 met: _,
-                calmness: _,
+                task_free: _,
                 barriers: _,
                 members: _,
                 ring: _,
@@ -224,8 +225,8 @@ impl Team {
 
     /// True when members may leave without a last barrier.
     #[inline]
-    pub(crate) fn is_calm(&self) -> bool {
-        self.orders.calm.get()
+    pub(crate) fn is_task_free(&self) -> bool {
+        self.orders.task_free.get()
     }
 
     /// The region's members find their first construct ready.
@@ -291,7 +292,7 @@ impl Team {
     /// run `help` on this team.
     #[inline]
     pub(crate) fn call_back(&self, help: Work) {
-        if self.orders.calm.get() {
+        if self.orders.task_free.get() {
             // SAFETY: - a member creates a task in the region that this is the team of; the team
             // lives until it is joined.
             unsafe { self.recall.call(help, ptr::from_ref(self).cast()) };
@@ -371,8 +372,9 @@ impl Team {
         self.orders.league.set(league);
         self.orders.bind.set(bind);
         self.orders.laid_out.set(false);
-        let is_calm = || self.calmness.is_calm(body as usize) && settings().host.can_recall();
-        self.orders.calm.set(size == 1 || is_calm());
+        let is_task_free =
+            || self.task_free.is_task_free(body as usize) && settings().host.can_recall();
+        self.orders.task_free.set(size == 1 || is_task_free());
     }
 
     /// The region that was just prepared is active though it has one thread: it would have more on
@@ -390,7 +392,7 @@ impl Team {
     /// After the join: ready for the next region.
     pub(crate) fn close(&self) {
         if let Some(body) = self.orders.body.get() {
-            self.calmness.learn(body as usize, self.tasks.take_note());
+            self.task_free.learn(body as usize, self.tasks.take_note());
         }
         self.orders.group.set(ptr::null());
         let (constructs, singles) = self.met.get();

@@ -1,9 +1,9 @@
 //! Help with tasks by members that have left their region, and by its master in the join: what they
 //! are called back for.
 //!
-//! A region whose body never had tasks lets its members go ([`Team::is_calm`]). If it has a task
-//! one day, the member that created it may wait for it in the program's own code, and all other
-//! members that are still in the region may, too.
+//! A region whose body never had tasks lets its members go ([`Team::is_task_free`]). If it has a
+//! task one day, the member that created it may wait for it in the program's own code, and all
+//! other members that are still in the region may, too.
 
 use super::wait::run_any;
 use crate::frame::{self, Frame};

@@ -29,8 +29,8 @@ pub(super) struct Orders {
     pub(super) group: Steady<*const Group>,
     /// The region's first construct is laid out already.
     pub(super) laid_out: Steady<bool>,
-    /// Members may leave at the end without waiting for tasks: see `calmness`.
-    pub(super) calm: Steady<bool>,
+    /// Members may leave at the end without waiting for tasks: see `task_free`.
+    pub(super) task_free: Steady<bool>,
 }
 
 impl Orders {
@@ -49,7 +49,7 @@ impl Orders {
             league: Steady::new(League { number: 0, count: 1, counter: ptr::null() }),
             group: Steady::new(ptr::null()),
             laid_out: Steady::new(false),
-            calm: Steady::new(false),
+            task_free: Steady::new(false),
         }
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! A member that is done must stay to help with tasks that others still create, which costs a
 //! barrier before the join: two switches more of a team that shares a processor. Most regions never
-//! create a task: one whose body ran [`QUIET`] times without any is *calm* and skips that barrier.
-//! When it does create a task later, the members that have left are called back for it
+//! create a task: one whose body ran [`QUIET`] times without any is *task-free* and skips that
+//! barrier. When it does create a task later, the members that have left are called back for it
 //! (`Team::call_back`): the member that created it may wait for it in the program's own code, and
-//! so may all members that have not left. The body is never calm again.
+//! so may all members that have not left. The body is never task-free again.
 //!
 //! # What is remembered
 //! [`BODIES`] bodies, in sets of [`WAYS`] that each fill a cache line. A program that goes round
 //! between a few bodies (those of a library's inner loop) must find all of them again, wherever its
 //! compiler put them: in sets of one, two that met would each push the other out at every region,
-//! and neither would ever be calm. A body that is forgotten only has its barrier again, twice.
+//! and neither would ever be task-free. A body that is forgotten only has its barrier again, twice.
 
 use std::cell::Cell;
 
-/// Regions without a task that make a body calm.
+/// Regions without a task that make a body task-free.
 const QUIET: u8 = 2;
 /// The count of a body that had tasks.
 const NEVER: u8 = u8::MAX;
@@ -31,14 +31,14 @@ type Known = (usize, u8);
 
 /// See the module head. For the thread that forks.
 #[derive(Debug, Default)]
-pub(super) struct Calmness([Set; SETS]);
+pub(super) struct TaskFree([Set; SETS]);
 
 /// Those in front came first, and give way first.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Set([Cell<Known>; WAYS]);
 
-impl Calmness {
+impl TaskFree {
     /// Bodies begin at multiples of 16; what is above that says little beside the rest of the
     /// address.
     #[inline]
@@ -50,7 +50,7 @@ impl Calmness {
     /// True when members may leave a region of `body` without a last barrier. Cost: a load or two
     /// of one line.
     #[inline]
-    pub(super) fn is_calm(&self, body: usize) -> bool {
+    pub(super) fn is_task_free(&self, body: usize) -> bool {
         let known = self.set(body).find(body).map(|way| way.get().1);
         known.is_some_and(|count| (QUIET..NEVER).contains(&count))
     }
@@ -92,67 +92,67 @@ impl Set {
 mod tests {
     use super::*;
 
-    /// Runs a region of each body in turn, and says how many of them were calm.
-    fn round(calmness: &Calmness, bodies: &[usize]) -> usize {
+    /// Runs a region of each body in turn, and says how many of them were task-free.
+    fn round(task_free: &TaskFree, bodies: &[usize]) -> usize {
         bodies
             .iter()
             .filter(|body| {
-                let calm = calmness.is_calm(**body);
-                calmness.learn(**body, false);
-                calm
+                let is_free = task_free.is_task_free(**body);
+                task_free.learn(**body, false);
+                is_free
             })
             .count()
     }
 
     #[test]
-    fn a_body_without_tasks_is_calm_from_its_third_region_on() {
-        let calmness = Calmness::default();
-        let rounds = [(); 4].map(|()| round(&calmness, &[0x5000]));
+    fn a_body_without_tasks_is_task_free_from_its_third_region_on() {
+        let task_free = TaskFree::default();
+        let rounds = [(); 4].map(|()| round(&task_free, &[0x5000]));
         assert_eq!(rounds, [0, 0, 1, 1]);
     }
 
     #[test]
-    fn a_body_that_had_tasks_is_never_calm_again() {
-        let calmness = Calmness::default();
-        round(&calmness, &[0x5000; 3]);
-        calmness.learn(0x5000, true);
-        assert_eq!(round(&calmness, &[0x5000; 5]), 0);
+    fn a_body_that_had_tasks_is_never_task_free_again() {
+        let task_free = TaskFree::default();
+        round(&task_free, &[0x5000; 3]);
+        task_free.learn(0x5000, true);
+        assert_eq!(round(&task_free, &[0x5000; 5]), 0);
     }
 
     #[test]
     fn bodies_that_take_turns_are_all_remembered_up_to_a_set_of_them() {
-        let calmness = Calmness::default();
+        let task_free = TaskFree::default();
         // Those that meet in one set.
-        let meets = |body: &usize| std::ptr::eq(calmness.set(*body), calmness.set(0x5000));
+        let meets = |body: &usize| std::ptr::eq(task_free.set(*body), task_free.set(0x5000));
         let bodies: Vec<usize> = (0x500..).map(|at| at << 4).filter(meets).take(WAYS + 1).collect();
-        let calm = || (0..5).map(|_| round(&calmness, &bodies[..WAYS])).last();
-        assert_eq!(calm(), Some(WAYS));
+        let found = || (0..5).map(|_| round(&task_free, &bodies[..WAYS])).last();
+        assert_eq!(found(), Some(WAYS));
         // One more pushes out the one that came first.
-        round(&calmness, &bodies[WAYS..]);
-        assert!(!calmness.is_calm(bodies[0]));
-        assert!(bodies[1..WAYS].iter().all(|body| calmness.is_calm(*body)));
+        round(&task_free, &bodies[WAYS..]);
+        assert!(!task_free.is_task_free(bodies[0]));
+        assert!(bodies[1..WAYS].iter().all(|body| task_free.is_task_free(*body)));
     }
 
     /// The bodies of scikit-learn's HistGradientBoosting, where they were loaded once: in eight
     /// places of one each, four of them met.
     #[test]
     fn the_bodies_of_a_library_are_found_again() {
-        let calmness = Calmness::default();
+        let task_free = TaskFree::default();
         let bodies = [
             0x4000, 0x33_8c60, 0xc_c0e0, 0x7_37a0, 0x6_db70, 0x6_df60, 0xc_3de0, 0xc_3bf0,
             0x12_3090, 0xa_5bc0,
         ];
         let loaded = bodies.map(|body| 0x7f6b_1460_0000 + body);
-        assert_eq!((0..3).map(|_| round(&calmness, &loaded)).last(), Some(loaded.len()));
+        assert_eq!((0..3).map(|_| round(&task_free, &loaded)).last(), Some(loaded.len()));
     }
 
     #[test]
     fn addresses_in_a_row_are_spread_over_all_sets() {
-        let calmness = Calmness::default();
+        let task_free = TaskFree::default();
         // As the functions of one file, and as those of files far from each other.
         for step in [0x10, 0x40, 0x3f0, 0x1000, 0x1_0000, 0x10_0000] {
             let sets: std::collections::BTreeSet<_> = (0..BODIES)
-                .map(|at| std::ptr::from_ref(calmness.set(0x7f00_0000_0000 + at * step)))
+                .map(|at| std::ptr::from_ref(task_free.set(0x7f00_0000_0000 + at * step)))
                 .collect();
             assert!(sets.len() > SETS / 2, "{step:#x}: {} sets", sets.len());
         }
