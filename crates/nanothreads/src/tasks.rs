@@ -16,7 +16,7 @@
 //! [`task::Task`]s.
 //!
 //! # Files, from the bottom up
-//! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `turnstile`, `stack` and what the
+//! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `task_mutex`, `stack` and what the
 //! sanitizer and reports of overflows need of it: parts that know no task. `descriptor`, `node`,
 //! `carrier`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with
 //! each other. `vacancies`, `offers`: places that a thread has left, and offers again. `scheduler`,
@@ -56,6 +56,6 @@ mod stack;
 mod successors;
 pub(crate) mod task;
 pub(crate) mod task_group;
-mod turnstile;
+mod task_mutex;
 mod vacancies;
 pub(crate) mod watch;

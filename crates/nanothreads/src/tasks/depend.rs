@@ -12,7 +12,7 @@
 //! finished ones by their closed list of successors.
 
 use crate::tasks::descriptor::{Nano, NanoPtr};
-use crate::tasks::turnstile::Turnstile;
+use crate::tasks::task_mutex::TaskMutex;
 use engine::addresses::Addresses;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ struct Value {
     previous: Vec<Arc<Nano>>,
     last: Vec<Arc<Nano>>,
     kind: Access,
-    turnstile: Option<Arc<Turnstile<NanoPtr>>>,
+    mutex: Option<Arc<TaskMutex<NanoPtr>>>,
     /// Size of `last` at which finished members are dropped.
     sweep_at: usize,
 }
@@ -78,7 +78,7 @@ impl Table {
             }
             same
         });
-        let mut turnstiles = Vec::new();
+        let mut mutexes = Vec::new();
         for (address, kind) in accesses.drain(..) {
             let value = self.values.entry(address).or_insert_with(|| Value::new(kind));
             value.join(nano, kind);
@@ -87,12 +87,12 @@ impl Table {
                 unsafe { nano.follow(this, predecessor) };
             }
             if kind == Access::Exclude {
-                turnstiles.push(Arc::clone(value.turnstile.get_or_insert_default()));
+                mutexes.push(Arc::clone(value.mutex.get_or_insert_default()));
             }
         }
-        if !turnstiles.is_empty() {
+        if !mutexes.is_empty() {
             // SAFETY: - caller's contract; the order is that of addresses.
-            unsafe { nano.set_turnstiles(turnstiles) };
+            unsafe { nano.set_mutexes(mutexes) };
         }
         self.sweep();
     }
@@ -112,7 +112,7 @@ impl Table {
 
 impl Value {
     fn new(kind: Access) -> Self {
-        Self { previous: Vec::new(), last: Vec::new(), kind, turnstile: None, sweep_at: SWEEP }
+        Self { previous: Vec::new(), last: Vec::new(), kind, mutex: None, sweep_at: SWEEP }
     }
 
     /// Adds `nano` to the last set, or starts a new one with it.

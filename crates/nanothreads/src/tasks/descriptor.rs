@@ -3,7 +3,7 @@
 //!
 //! # Life
 //! Created (the closure stands in the descriptor; a plain task's memory comes from its creator's
-//! shelf, [`pool`](super::pool)) -> ready, when its inputs are there and its turnstiles passed ->
+//! shelf, [`pool`](super::pool)) -> ready, when its inputs are there and its mutexes passed ->
 //! running, on a [carrier](super::carrier) of the member that took it, its *home* -> suspended,
 //! with the carrier, and resumed there any number of times -> ended -> finished, when its children
 //! are, too: successors and parent are told, the queue's reference is dropped. Only what has not
@@ -13,8 +13,8 @@
 //! | fields | by |
 //! |---|---|
 //! | `node`, `successors`, `skip` | any thread: see their types |
-//! | `links`, `turnstiles` before it is ready | the creator |
-//! | `turnstiles`, `claimed` | the thread that moves it on, one at a time: the last share, or the lock of the turnstile, hands it over |
+//! | `links`, `mutexes` before it is ready | the creator |
+//! | `mutexes`, `claimed` | the thread that moves it on, one at a time: the last share, or the lock of the mutex, hands it over |
 //! | `strand` | the creator until it is ready, then its home's thread |
 //! | `name`, `priority`, `number`, .. | not written after the creation |
 //!
@@ -29,7 +29,7 @@ use crate::tasks::node::{Node, Phase, ScopeId};
 use crate::tasks::overflow::Label;
 use crate::tasks::pool::{Shelf, Store};
 use crate::tasks::successors::{Link, Successors};
-use crate::tasks::turnstile::Turnstile;
+use crate::tasks::task_mutex::TaskMutex;
 use engine::panics::Payload;
 use platform::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::borrow::Cow;
@@ -93,7 +93,7 @@ struct Rare {
     links: UnsafeCell<[MaybeUninit<Link<NanoPtr>>; INLINE_LINKS]>,
     links_used: Cell<usize>,
     /// What has to be passed before the start, in the order of addresses.
-    turnstiles: UnsafeCell<Vec<Arc<Turnstile<NanoPtr>>>>,
+    mutexes: UnsafeCell<Vec<Arc<TaskMutex<NanoPtr>>>>,
     /// How many of them are passed.
     claimed: Cell<usize>,
 }
@@ -241,7 +241,7 @@ impl Nano {
                 inherited: traits.inherited,
                 links: UnsafeCell::new([const { MaybeUninit::uninit() }; INLINE_LINKS]),
                 links_used: Cell::new(0),
-                turnstiles: UnsafeCell::new(Vec::new()),
+                mutexes: UnsafeCell::new(Vec::new()),
                 claimed: Cell::new(0),
             })
         });
@@ -325,10 +325,10 @@ impl Nano {
     ///
     /// # Safety
     /// - The caller creates `self`.
-    pub(crate) unsafe fn set_turnstiles(&self, turnstiles: Vec<Arc<Turnstile<NanoPtr>>>) {
+    pub(crate) unsafe fn set_mutexes(&self, mutexes: Vec<Arc<TaskMutex<NanoPtr>>>) {
         let rare = self.rare.as_ref().expect("a task with dependences was described in detail");
         // SAFETY: - the creator's until it is ready.
-        unsafe { *rare.turnstiles.get() = turnstiles };
+        unsafe { *rare.mutexes.get() = mutexes };
     }
 
     /// What has to be passed before the start.
@@ -336,20 +336,20 @@ impl Nano {
     /// # Safety
     /// - The caller moves it on.
     #[inline]
-    pub(crate) unsafe fn turnstiles(&self) -> &[Arc<Turnstile<NanoPtr>>] {
+    pub(crate) unsafe fn mutexes(&self) -> &[Arc<TaskMutex<NanoPtr>>] {
         match &self.rare {
             // SAFETY: - not written once the creator has given its share up.
-            Some(rare) => unsafe { &*rare.turnstiles.get() },
+            Some(rare) => unsafe { &*rare.mutexes.get() },
             None => &[],
         }
     }
 
-    /// How many turnstiles are passed.
+    /// How many mutexes are passed.
     pub(crate) fn claimed(&self) -> usize {
         self.rare.as_ref().map_or(0, |rare| rare.claimed.get())
     }
 
-    /// One more turnstile is passed. By the thread that moves it on.
+    /// One more mutex is passed. By the thread that moves it on.
     pub(crate) fn note_claim(&self) {
         if let Some(rare) = &self.rare {
             rare.claimed.set(rare.claimed.get() + 1);

@@ -369,7 +369,7 @@ impl Scheduler {
                 // What depends on it cannot count on what it was to do.
                 this.skip();
             }
-            // A plain task cannot be named as a predecessor, and it has no turnstiles.
+            // A plain task cannot be named as a predecessor, and it has no mutexes.
             if !this.is_plain() {
                 // SAFETY: - caller's contract.
                 unsafe { self.release_successors(seat, nano, &mut at_once) };
@@ -419,7 +419,7 @@ impl Scheduler {
         nano: NanoPtr,
         at_once: &mut Option<NanoPtr>,
     ) {
-        // SAFETY: - it was started, or skipped: so it is inside its turnstiles, and we finish it.
+        // SAFETY: - it was started, or skipped: so it is inside its mutexes, and we finish it.
         unsafe { exclusive::leave(nano, |next| self.make_ready(seat, next, at_once)) };
         // SAFETY: - caller's contract.
         let this = unsafe { nano.get() };
@@ -437,7 +437,7 @@ impl Scheduler {
         });
     }
 
-    /// The last input of `nano` arrived: passes its turnstiles, then makes it ready.
+    /// The last input of `nano` arrived: passes its mutexes, then makes it ready.
     ///
     /// # Safety
     /// - The caller had the last share of `nano`, which is new.

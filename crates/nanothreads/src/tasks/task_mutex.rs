@@ -1,4 +1,4 @@
-//! A turnstile: one task is inside, the others queue, in the order in which they came.
+//! A mutex for tasks: one is inside, the others queue, in the order in which they came.
 //!
 //! # Invariants
 //! I1  At most one is inside. Leaving hands the place over to the first in the queue.
@@ -12,7 +12,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// See the module head.
 #[derive(Debug)]
-pub(crate) struct Turnstile<T>(Mutex<State<T>>);
+pub(crate) struct TaskMutex<T>(Mutex<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
@@ -20,13 +20,13 @@ struct State<T> {
     queue: VecDeque<T>,
 }
 
-impl<T> Default for Turnstile<T> {
+impl<T> Default for TaskMutex<T> {
     fn default() -> Self {
         Self(Mutex::new(State { occupied: false, queue: VecDeque::new() }))
     }
 }
 
-impl<T> Turnstile<T> {
+impl<T> TaskMutex<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         // Nothing that runs under the lock panics halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,13 +58,10 @@ mod tests {
 
     #[test]
     fn one_is_inside_and_the_others_follow_in_order() {
-        let turnstile = Turnstile::default();
-        assert!(turnstile.enter(1));
-        assert!(!turnstile.enter(2) && !turnstile.enter(3));
-        assert_eq!(
-            [turnstile.leave(), turnstile.leave(), turnstile.leave()],
-            [Some(2), Some(3), None]
-        );
-        assert!(turnstile.enter(4), "empty again");
+        let mutex = TaskMutex::default();
+        assert!(mutex.enter(1));
+        assert!(!mutex.enter(2) && !mutex.enter(3));
+        assert_eq!([mutex.leave(), mutex.leave(), mutex.leave()], [Some(2), Some(3), None]);
+        assert!(mutex.enter(4), "empty again");
     }
 }
