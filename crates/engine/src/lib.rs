@@ -86,7 +86,7 @@ pub use crate::{
     placement::nearness,
     process::{addresses, forked, panics},
     program::{config, counters, threads},
-    protocols::{arrival, ring, shelf, singles, slot, stage, turn, wait_point},
+    protocols::{arrival, free_list, ring, singles, slot, stage, turn, wait_point},
     regions::{barrier, fork_join, occupant, safe_point},
     serve::on_leaver,
     teams::team,

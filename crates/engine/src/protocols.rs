@@ -1,6 +1,6 @@
 //! The protocols by which threads work on the same words. No protocol uses a module that does more
-//! than it. Loom tries all orders of each, on the shipped types (`cargo xtask test models`); several
-//! that run together have one model.
+//! than it. Loom tries all orders of each, on the shipped types (`cargo xtask test models`);
+//! several that run together have one model.
 //!
 //! | protocol | model |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `lending` | `lending/model.rs` |
 //! | `open_ring` | `ring/model.rs`; with `summons`, `summons/model.rs` |
 //! | `shares` | `shares/model.rs` |
-//! | `shelf` | none: its words belong to one thread, or to the holder of a lock |
+//! | `free_list` | none: its words belong to one thread, or to the holder of a lock |
 //! | `singles` | `singles/model.rs` |
 //! | `sleeper` | `sleeper/model.rs`; with `wishes`, `wishes/model.rs` |
 //! | `slot`, `wait_point` | `slot/model.rs`, which also has the barrier and the pair of `regions` |
@@ -22,11 +22,11 @@
 
 pub mod arrival;
 pub(crate) mod custody;
+pub mod free_list;
 pub(crate) mod lending;
 pub(crate) mod open_ring;
 pub mod ring;
 pub(crate) mod shares;
-pub mod shelf;
 pub mod singles;
 pub(crate) mod sleeper;
 pub mod slot;

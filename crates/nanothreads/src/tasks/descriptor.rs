@@ -3,7 +3,7 @@
 //!
 //! # Life
 //! Created (the closure stands in the descriptor; a plain task's memory comes from its creator's
-//! shelf, [`pool`](super::pool)) -> ready, when its inputs are there and its mutexes passed ->
+//! free list, [`pool`](super::pool)) -> ready, when its inputs are there and its mutexes passed ->
 //! running, on a [carrier](super::carrier) of the member that took it, its *home* -> suspended,
 //! with the carrier, and resumed there any number of times -> ended -> finished, when its children
 //! are, too: successors and parent are told, the queue's reference is dropped. Only what has not
@@ -27,7 +27,7 @@ use crate::tasks::carrier::Carrier;
 use crate::tasks::inherited::{Inherited, Settings};
 use crate::tasks::node::{Node, Phase, ScopeId};
 use crate::tasks::overflow::Label;
-use crate::tasks::pool::{Shelf, Store};
+use crate::tasks::pool::{FreeList, Store};
 use crate::tasks::successors::{Link, Successors};
 use crate::tasks::task_mutex::TaskMutex;
 use engine::panics::Payload;
@@ -74,7 +74,7 @@ pub(crate) struct Nano {
     pub(crate) successors: Successors<NanoPtr>,
     /// A predecessor panicked: not to be started.
     skip: AtomicBool,
-    /// Its memory is a shelf's; else that of an `Arc`.
+    /// Its memory is a free list's; else that of an `Arc`.
     pooled: bool,
     is_suspendable: bool,
     priority: i32,
@@ -154,12 +154,13 @@ impl NanoPtr {
         unsafe { self.0.as_ref() }
     }
 
-    /// Gives the queue's reference up. `shelf` is that of the calling thread, if it is a member.
+    /// Gives the queue's reference up. `free_list` is that of the calling thread, if it is a
+    /// member.
     ///
     /// # Safety
     /// - The nano-thread is finished, and this is called once. `store` is its scheduler's.
     #[inline]
-    pub(crate) unsafe fn release(self, shelf: Option<&Shelf>, store: &Store<Nano>) {
+    pub(crate) unsafe fn release(self, free_list: Option<&FreeList>, store: &Store<Nano>) {
         let nano = self.0.as_ptr();
         // SAFETY: - caller's contract: the reference is still there.
         if !unsafe { (*nano).pooled } {
@@ -169,22 +170,22 @@ impl NanoPtr {
         }
         // Nothing is left in a finished plain task that would have to be dropped: its closure was
         // taken, and so was a panic.
-        // SAFETY: - it was a shelf's (`pooled`), and is gone.
-        unsafe { store.give(nano, shelf) };
+        // SAFETY: - it was a free list's (`pooled`), and is gone.
+        unsafe { store.give(nano, free_list) };
     }
 
-    /// A plain task below `up`, in a place of `shelf`, with one share that the creator holds.
+    /// A plain task below `up`, in a place of `free_list`, with one share that the creator holds.
     /// `fill` gives it its closure.
     #[inline]
     pub(crate) fn pooled(
-        (shelf, store): (&Shelf, &Store<Nano>),
+        (free_list, store): (&FreeList, &Store<Nano>),
         up: *const Node,
         scope: ScopeId,
         creator: u32,
         number: u64,
         fill: impl FnOnce(&mut Body),
     ) -> Self {
-        let place = store.take(shelf);
+        let place = store.take(free_list);
         // SAFETY: - a fresh place for a descriptor.
         unsafe { place.write(Nano::value(up, scope, Body::empty(), None, creator, number, true)) };
         // SAFETY: - written just now.

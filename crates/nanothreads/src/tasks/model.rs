@@ -69,7 +69,7 @@ impl Team {
         self.creator.share_for_child();
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(0) };
-        let memory = (seat.shelf(), &self.scheduler.store);
+        let memory = (seat.free_list(), &self.scheduler.store);
         // SAFETY: - the task borrows nothing.
         let fill = |body: &mut crate::tasks::body::Body| unsafe { body.fill(move |_| task()) };
         Child(NanoPtr::pooled(memory, &self.creator, NOWHERE, 0, seat.next_number(), fill))

@@ -276,7 +276,7 @@ impl<'scope> Scope<'scope> {
         self.assert_running();
         self.node().share_for_child();
         let seat = self.seat();
-        let memory = (seat.shelf(), &self.scheduler().store);
+        let memory = (seat.free_list(), &self.scheduler().store);
         let (scope, creator, number) = (self.id(), self.creator(), seat.next_number());
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };

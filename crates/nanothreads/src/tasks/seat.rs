@@ -11,7 +11,7 @@ use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::held::Held;
 use crate::tasks::node::Node;
 use crate::tasks::offers::{Offers, Part};
-use crate::tasks::pool::Shelf;
+use crate::tasks::pool::FreeList;
 use crate::tasks::ready::local::Local;
 use crate::tasks::scheduler::Scheduler;
 use crossbeam_deque::Stealer;
@@ -58,7 +58,7 @@ pub(super) struct Own {
     offers: Offers,
     /// What the member owes the creator of what it ran last.
     held: Held,
-    shelf: Shelf,
+    free_list: FreeList,
 }
 
 /// Carriers that a member keeps for later; the stacks of more go back to the thread's pool.
@@ -81,7 +81,7 @@ impl Own {
             leaves: Cell::new(false),
             offers: Offers::default(),
             held: Held::new(),
-            shelf: Shelf::default(),
+            free_list: FreeList::default(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Own {
         debug_assert!(self.held.allows(std::ptr::null()), "the scope has waited for all shares");
         if trimmed {
             // The slabs that they were in are gone.
-            self.shelf.take_all();
+            self.free_list.take_all();
         }
     }
 }
@@ -154,8 +154,8 @@ impl<'a> Seat<'a> {
     }
 
     /// Where the member takes memory for plain tasks.
-    pub(crate) fn shelf(self) -> &'a Shelf {
-        &self.own().shelf
+    pub(crate) fn free_list(self) -> &'a FreeList {
+        &self.own().free_list
     }
 
     /// What the member owes the creator of what it ran last.

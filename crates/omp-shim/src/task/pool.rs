@@ -1,11 +1,11 @@
-//! Blocks for explicit tasks: what a team's members free stands on their shelves and in the team's
-//! store ([`engine::shelf`]); fresh ones are the C library's, one by one, since any member's shelf,
-//! of any team, takes them.
+//! Blocks for explicit tasks: what a team's members free is on their free lists and in the team's
+//! store ([`engine::free_list`]); fresh ones are the C library's, one by one, since any member's
+//! free list, of any team, takes them.
 //!
 //! Blocks begin at a line of their own, so that a task that is written does not disturb one that
 //! runs.
 
-use ::engine::shelf::{self, Batch};
+use ::engine::free_list::{self, Batch};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 
 /// Bytes of a block: a task with a few arguments. Larger tasks have memory of their own.
@@ -24,18 +24,18 @@ const BLOCK: Layout = match Layout::from_size_align(SIZE, LINE) {
 
 /// The free blocks of one member.
 #[derive(Default)]
-pub(super) struct Shelf(shelf::Shelf<BATCH, { SIZE - LINE }>);
+pub(super) struct FreeList(free_list::FreeList<BATCH, { SIZE - LINE }>);
 
 /// Batches of free blocks for all members of a team.
 #[derive(Default)]
-pub(super) struct Store(shelf::Store);
+pub(super) struct Store(free_list::Store);
 
 /// True when a task of this layout has a block.
 pub(crate) fn fits(layout: Layout) -> bool {
     layout.size() <= SIZE && layout.align() <= LINE
 }
 
-impl Shelf {
+impl FreeList {
     /// A block. Cost: a few instructions; a lock for each [`BATCH`] that others have freed.
     #[inline]
     pub(super) fn take(&self, store: &Store) -> *mut u8 {
@@ -45,7 +45,7 @@ impl Shelf {
     /// Takes a block back.
     ///
     /// # Safety
-    /// - `block` came from `take` of any shelf, and nothing uses it any more.
+    /// - `block` came from `take` of any free list, and nothing uses it any more.
     #[inline]
     pub(super) unsafe fn give(&self, block: *mut u8, store: &Store) {
         // SAFETY: - caller's contract: memory of ours, large and aligned enough.
@@ -53,7 +53,7 @@ impl Shelf {
     }
 }
 
-impl Drop for Shelf {
+impl Drop for FreeList {
     fn drop(&mut self) {
         free_all(self.0.take_all());
     }
@@ -68,7 +68,7 @@ impl Drop for Store {
 /// Gives a block back to the C library.
 ///
 /// # Safety
-/// - As for [`Shelf::give`].
+/// - As for [`FreeList::give`].
 pub(crate) unsafe fn free(block: *mut u8) {
     // SAFETY: - caller's contract; made by `fresh` with this layout.
     unsafe { dealloc(block, BLOCK) };
@@ -88,7 +88,7 @@ fn fresh() -> Batch {
 
 fn free_all(batch: Batch) {
     for block in batch {
-        // SAFETY: - blocks of a shelf or a store, which nothing else has.
+        // SAFETY: - blocks of a free list or a store, which nothing else has.
         unsafe { free(block) };
     }
 }
@@ -100,12 +100,12 @@ mod tests {
     #[test]
     fn a_store_keeps_no_more_than_its_share() {
         let store = Store::default();
-        let shelf = Shelf::default();
+        let free_list = FreeList::default();
         let taken: Vec<*mut u8> =
-            (0..(KEPT as u32 + 20) * BATCH).map(|_| shelf.take(&store)).collect();
+            (0..(KEPT as u32 + 20) * BATCH).map(|_| free_list.take(&store)).collect();
         for block in taken {
             // SAFETY: - taken above, and not used.
-            unsafe { shelf.give(block, &store) };
+            unsafe { free_list.give(block, &store) };
         }
         assert_eq!(std::iter::from_fn(|| store.0.take()).map(free_all).count(), KEPT);
     }

@@ -6,7 +6,7 @@
 
 use super::Explicit;
 use super::counts::Counts;
-use super::pool::{Shelf, Store};
+use super::pool::{FreeList, Store};
 use super::urgent::Urgent;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use platform::lock::Once;
@@ -73,7 +73,7 @@ pub(crate) struct Queues {
     unowned: CachePadded<Injector<Ready>>,
     urgent: Urgent,
     /// One for each deque.
-    shelves: UnsafeCell<Vec<CachePadded<Shelf>>>,
+    free_lists: UnsafeCell<Vec<CachePadded<FreeList>>>,
     store: Store,
     counts: Counts,
     /// Threads that are not of the team and complete a task of it just now: see [`Visit`].
@@ -93,7 +93,7 @@ impl Drop for Visit<'_> {
 }
 
 // SAFETY: - the vector changes between regions only (`make_room`).
-//         - `own` is used by the member alone that the deque belongs to, shelves likewise;
+//         - `own` is used by the member alone that the deque belongs to, free lists likewise;
 //           `others` is made to be shared.
 unsafe impl Sync for Queues {}
 
@@ -104,7 +104,7 @@ impl Queues {
             deques: UnsafeCell::new(Vec::new()),
             unowned: CachePadded::new(Injector::new()),
             urgent: Urgent::default(),
-            shelves: UnsafeCell::new(Vec::new()),
+            free_lists: UnsafeCell::new(Vec::new()),
             store: Store::default(),
             counts: Counts::default(),
             visitors: AtomicU32::new(0),
@@ -117,12 +117,12 @@ impl Queues {
         // SAFETY: - between regions: only the primary thread looks here.
         let deques = unsafe { &mut *self.deques.get() };
         // SAFETY: - as above.
-        let shelves = unsafe { &mut *self.shelves.get() };
+        let free_lists = unsafe { &mut *self.free_lists.get() };
         while deques.len() < members {
             let own = Worker::new_lifo();
             let others = own.stealer();
             deques.push(CachePadded::new(Deque { own, others }));
-            shelves.push(CachePadded::default());
+            free_lists.push(CachePadded::default());
         }
         // SAFETY: - as above.
         unsafe { self.counts.make_room(members) };
@@ -296,14 +296,14 @@ impl Queues {
         None
     }
 
-    fn shelf(&self, id: u32) -> &Shelf {
+    fn free_list(&self, id: u32) -> &FreeList {
         // SAFETY: - the vector does not change during a region.
-        unsafe { &(&*self.shelves.get())[id as usize] }
+        unsafe { &(&*self.free_lists.get())[id as usize] }
     }
 
     /// Memory for a task that member `id`, the caller, creates.
     pub(crate) fn take_block(&self, id: u32) -> *mut u8 {
-        self.shelf(id).take(&self.store)
+        self.free_list(id).take(&self.store)
     }
 
     /// Takes the memory of a task back that member `id`, the caller, frees.
@@ -312,7 +312,7 @@ impl Queues {
     /// - It came from `take_block`, of this or another team, and no thread uses it any more.
     pub(crate) unsafe fn give_block(&self, id: u32, block: *mut u8) {
         // SAFETY: - caller's contract.
-        unsafe { self.shelf(id).give(block, &self.store) };
+        unsafe { self.free_list(id).give(block, &self.store) };
     }
 
     fn steal_unowned(&self) -> Option<NonNull<Explicit>> {

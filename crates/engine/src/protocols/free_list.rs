@@ -2,12 +2,12 @@
 //! without a lock.
 //!
 //! Tasks often end on another member than the one that created them. An allocator then takes the
-//! creator's lock for each. Here the member that frees a place keeps it. A shelf that grows too
-//! long puts a batch of places at once into a store, where empty shelves look before they ask for
-//! fresh memory.
+//! creator's lock for each. Here the member that frees a place keeps it. A free list that grows too
+//! long puts a batch of places at once into a store, where empty free lists look before they ask
+//! for fresh memory.
 //!
 //! # What touches what
-//! [`Shelf`]: its member's thread. [`Store`]: any thread, under its lock, once for a batch.
+//! [`FreeList`]: its member's thread. [`Store`]: any thread, under its lock, once for a batch.
 //!
 //! # Not here
 //! Where fresh places come from, and when they go: the scheduler of each front end says that.
@@ -68,19 +68,19 @@ impl Iterator for Batch {
 /// Free places of one member: fewer than twice `BATCH`. When it hands out one it starts to fetch
 /// the first `FETCHED` bytes of the next one, which another member's cache most likely has.
 #[derive(Debug)]
-pub struct Shelf<const BATCH: u32, const FETCHED: usize> {
+pub struct FreeList<const BATCH: u32, const FETCHED: usize> {
     first: Cell<*mut Free>,
     count: Cell<u32>,
 }
 
-impl<const BATCH: u32, const FETCHED: usize> Default for Shelf<BATCH, FETCHED> {
+impl<const BATCH: u32, const FETCHED: usize> Default for FreeList<BATCH, FETCHED> {
     fn default() -> Self {
         Self { first: Cell::new(ptr::null_mut()), count: Cell::new(0) }
     }
 }
 
-impl<const BATCH: u32, const FETCHED: usize> Shelf<BATCH, FETCHED> {
-    /// A place. `more` is asked where the shelf is empty, and brings one at least. Cost: a few
+impl<const BATCH: u32, const FETCHED: usize> FreeList<BATCH, FETCHED> {
+    /// A place. `more` is asked where the list is empty, and brings one at least. Cost: a few
     /// instructions beside that.
     #[inline]
     pub fn take(&self, more: impl FnOnce() -> Batch) -> *mut u8 {
@@ -90,7 +90,7 @@ impl<const BATCH: u32, const FETCHED: usize> Shelf<BATCH, FETCHED> {
             self.count.set(batch.count);
             first = batch.first;
         }
-        // SAFETY: - a free place, of this shelf or of the batch, which has one.
+        // SAFETY: - a free place, of this list or of the batch, which has one.
         let next = unsafe { (*first).next };
         fetch::<FETCHED>(next);
         self.first.set(next);
@@ -98,7 +98,7 @@ impl<const BATCH: u32, const FETCHED: usize> Shelf<BATCH, FETCHED> {
         first.cast()
     }
 
-    /// Takes a place back. `keep` gets a batch where the shelf grew too long: the places that were
+    /// Takes a place back. `keep` gets a batch where the list grew too long: the places that were
     /// freed last, which the member that takes them next finds in a cache.
     ///
     /// # Safety
@@ -120,7 +120,7 @@ impl<const BATCH: u32, const FETCHED: usize> Shelf<BATCH, FETCHED> {
         let first = self.first.get();
         let mut last = first;
         for _ in 1..BATCH {
-            // SAFETY: - the shelf has more places than a batch.
+            // SAFETY: - the list has more places than a batch.
             last = unsafe { (*last).next };
         }
         // SAFETY: - as above.
@@ -129,7 +129,7 @@ impl<const BATCH: u32, const FETCHED: usize> Shelf<BATCH, FETCHED> {
         Batch { first, count: BATCH }
     }
 
-    /// All that the shelf has.
+    /// All that the list has.
     pub fn take_all(&self) -> Batch {
         Batch { first: self.first.replace(ptr::null_mut()), count: self.count.replace(0) }
     }
@@ -181,7 +181,7 @@ mod tests {
     use std::collections::HashSet;
 
     const BATCH: u32 = 8;
-    type Small = Shelf<BATCH, 64>;
+    type Small = FreeList<BATCH, 64>;
 
     /// Fresh places, in a slab that outlives the test.
     fn fresh() -> Batch {
@@ -200,7 +200,7 @@ mod tests {
                 (0..100).map(|_| creator.take(|| store.take().unwrap_or_else(fresh))).collect();
             let distinct: HashSet<_> = taken.iter().copied().collect();
             assert_eq!(distinct.len(), taken.len(), "a place was given to two");
-            // Until both shelves have their fill.
+            // Until both free_lists have their fill.
             assert!(round < 20 || distinct.is_subset(&known), "round {round} took fresh memory");
             known.extend(distinct);
             for place in taken {
@@ -223,11 +223,11 @@ mod tests {
 
     #[test]
     fn a_shelf_that_is_emptied_has_nothing_and_gives_all() {
-        let shelf = Small::default();
-        let place = shelf.take(fresh);
-        let rest: HashSet<_> = shelf.take_all().collect();
+        let free_list = Small::default();
+        let place = free_list.take(fresh);
+        let rest: HashSet<_> = free_list.take_all().collect();
         assert_eq!((rest.len(), rest.contains(&place)), (BATCH as usize - 1, false));
-        assert_eq!(shelf.take_all().count(), 0);
-        assert!(!rest.contains(&shelf.take(fresh)));
+        assert_eq!(free_list.take_all().count(), 0);
+        assert!(!rest.contains(&free_list.take(fresh)));
     }
 }
