@@ -7,7 +7,7 @@
 //! | module | kept for | counts for | again while it counts | again soon after | a look costs |
 //! |---|---|---|---|---|---|
 //! | `load` | the process | 0.1 s ([`LOAD`]) | as long | twice as long, up to 0.8 s | nothing |
-//! | `presence` | a master | 0.05 s ([`LEAVE`]) | as long | twice as long, up to 1.6 s | 10 us |
+//! | `stragglers` | a master | 0.05 s ([`LEAVE`]) | as long | twice as long, up to 1.6 s | 10 us |
 //! | `strangers` | a thread | 0.1 s ([`YIELDS`]) | as long | 0.1 s | two system calls |
 //!
 //! `load`. *Seen*: a *hole*, [`HOLE`] between two looks of a thread that only spins; a lost member,
@@ -17,31 +17,31 @@
 //! [`SHORT`](crate::protocols::wait_point::SHORT). *Cost*: spinning threads read the clock anyway,
 //! and the quota is read every 100 ms. D16; M5 for the work that is taken back.
 //!
-//! `presence`. *Seen*: a *lost member*: a master waited [`HOLE`] or longer for it, and it waited for
-//! a processor during half of that. *Again*: one member more is left out. *Soon*: within the length
-//! of the last time after its end; all that were left out then are left out again. *What follows*:
-//! outermost teams without a size of their own have fewer members. *Cost*: once in
+//! `stragglers`. *Seen*: a *lost member*: a master waited [`HOLE`] or longer for it, and it waited
+//! for a processor during half of that. *Again*: one member more is left out. *Soon*: within the
+//! length of the last time after its end; all that were left out then are left out again. *What
+//! follows*: outermost teams without a size of their own have fewer members. *Cost*: once in
 //! [`LOOK_INTERVAL`], where a wait is long. D16; P2 section 2.1.
 //!
 //! `strangers`. *Seen*: a *late yield*: a thread that only yields was away for [`HOLE`] or longer,
 //! and the whole process ran for less than half of that; it is one of the [`CLOSE`] waits that
 //! follow a long one. It is kept as long as the thread stays on the processor. *What follows*: the
-//! thread does not yield where it waits, it sleeps at once ([`crate::waits::patience`]). *Cost*: one
-//! wait in [`TIMED`] is timed; two system calls for a close look, at most one part in [`SHARE`] of
-//! the time. D15; the papers' machine was dedicated.
+//! thread does not yield where it waits, it sleeps at once ([`crate::waits::patience`]). *Cost*:
+//! one wait in [`TIMED`] is timed; two system calls for a close look, at most one part in [`SHARE`]
+//! of the time. D15; the papers' machine was dedicated.
 //!
 //! The decisions are those of `docs/papers.md`. Cost where nothing was seen: one load, of a line
 //! that is not written (`load`) or of the thread's own memory.
 
 mod evidence;
 mod load;
-mod presence;
+mod stragglers;
 mod strangers;
 
 use crate::contention::evidence::{Rule, Soon};
 
 pub(crate) use crate::contention::load::Load;
-pub(crate) use crate::contention::presence::Presence;
+pub(crate) use crate::contention::stragglers::Stragglers;
 pub(crate) use crate::contention::strangers::{BUDGET, Strangers};
 
 /// Microseconds that only a lost processor explains: interrupts are shorter, time slices longer.

@@ -6,9 +6,9 @@
 //! the quota of its cgroup was used up. A hole costs nothing to find, cannot be confused with a
 //! partner that has much to do, and comes within one time slice of the other program.
 //!
-//! A *lost member* ([`Presence`](super::Presence)): a master waited long, and the kernel says that
-//! the member waited for a processor meanwhile. That is a hole in the time of a thread that works
-//! instead of spinning.
+//! A *lost member* ([`Stragglers`](super::Stragglers)): a master waited long, and the kernel says
+//! that the member waited for a processor meanwhile. That is a hole in the time of a thread that
+//! works instead of spinning.
 //!
 //! A *throttled period*: a control group's `nr_throttled` has grown. Its processors are used up all
 //! at once, so that spinning takes time from the program itself. Looked at with the quota

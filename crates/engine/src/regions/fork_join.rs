@@ -57,7 +57,7 @@ pub fn gather(
 
 /// Waits for a member that is not done when the master is. Where that takes long, finds out why: a
 /// member that waits for the master's own processor gets it, one that has lost its processor is
-/// remembered ([`Presence`](crate::contention::Presence)).
+/// remembered ([`Stragglers`](crate::contention::Stragglers)).
 pub(crate) fn wait_late(
     worker: &Worker,
     local: &Local,
@@ -116,7 +116,7 @@ pub fn wait_late_at(
             binding::bind_to_grant(members.iter().map(|worker| worker.station()), &granted);
             return Advice::Spin;
         }
-        watch = worker.tid().and_then(|tid| local.waiter().presence().watch(tid));
+        watch = worker.tid().and_then(|tid| local.waiter().stragglers().watch(tid));
         let is_here = || {
             !worker.is_bound()
                 && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here))
@@ -128,7 +128,7 @@ pub fn wait_late_at(
         local.counters().lost_member();
         program().load().note();
         if source::sizes_by_mask() {
-            local.waiter().presence().lost_one();
+            local.waiter().stragglers().lost_one();
         }
     }
 }

@@ -149,10 +149,10 @@ impl Local {
     /// those that were lost lately.
     #[inline]
     pub fn present(&self, granted: usize) -> usize {
-        if self.waiter.presence().is_whole() || !self.is_outermost() {
+        if self.waiter.stragglers().is_whole() || !self.is_outermost() {
             granted
         } else {
-            self.waiter.presence().reduced(granted)
+            self.waiter.stragglers().reduced(granted)
         }
     }
 

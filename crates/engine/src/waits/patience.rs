@@ -20,7 +20,7 @@
 //! team larger than its processors hands over at once, by a yield, and where strangers get what it
 //! yields by a sleep ([`Strangers`](crate::contention::Strangers)). Elsewhere a wait that lasts
 //! longer than [`SHORT`], or would sleep, first looks around: a master asks where its late member
-//! is ([`Presence`](crate::contention::Presence)), and where both share a processor the master
+//! is ([`Stragglers`](crate::contention::Stragglers)), and where both share a processor the master
 //! offers it by `sched_yield` and then sleeps, instead of spinning through the member's time (M5,
 //! M14).
 //!
@@ -93,7 +93,7 @@ pub fn beside(
         // They take turns anyway.
         return Advice::Spin;
     }
-    match waiter.as_ref().presence().any_waits_for(current_cpu(), threads) {
+    match waiter.as_ref().stragglers().any_waits_for(current_cpu(), threads) {
         Some(true) => Advice::HandOver,
         Some(false) => Advice::Spin,
         None => Advice::Later,

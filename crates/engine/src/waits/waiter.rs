@@ -1,7 +1,7 @@
 //! A thread that waits: what waits cost it lately, what it saw of others meanwhile, and what it
 //! does at a safe point.
 
-use crate::contention::{BUDGET, Presence, Strangers};
+use crate::contention::{BUDGET, Stragglers, Strangers};
 use crate::manager::Sitter;
 use crate::manager::source;
 use crate::program::counters::Counters;
@@ -22,7 +22,7 @@ pub struct Waiter {
     /// Those that get what it yields.
     strangers: Strangers,
     /// Its experience as a master: which of its members really run.
-    presence: Presence,
+    stragglers: Stragglers,
     /// What it counts.
     counters: Cell<&'static Counters>,
     /// Where it sits.
@@ -35,7 +35,7 @@ impl Waiter {
         Self {
             limit: Cell::new(LONG),
             strangers: Strangers::new(&BUDGET),
-            presence: Presence::new(),
+            stragglers: Stragglers::new(),
             counters: Cell::new(counters),
             sitter: Sitter::default(),
         }
@@ -54,8 +54,8 @@ impl Waiter {
 
     /// Its experience as a master.
     #[inline]
-    pub(crate) fn presence(&self) -> &Presence {
-        &self.presence
+    pub(crate) fn stragglers(&self) -> &Stragglers {
+        &self.stragglers
     }
 
     /// What it counts for [`statistics`](crate::statistics()).

@@ -45,7 +45,7 @@ use std::time::Duration;
 
 /// A master's experience with its members.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(crate) struct Stragglers {
     /// Members were lost: counts as long as their leave takes.
     losses: Evidence,
     /// How many members to leave out meanwhile.
@@ -54,7 +54,7 @@ pub(crate) struct Presence {
     looked: Cell<u64>,
 }
 
-impl Presence {
+impl Stragglers {
     pub(crate) const fn new() -> Self {
         Self { losses: Evidence::new(), left_out: Cell::new(0), looked: Cell::new(0) }
     }
@@ -165,43 +165,43 @@ mod tests {
 
     #[test]
     fn a_loss_leaves_one_out_for_a_while_and_another_one_one_more() {
-        let presence = Presence::new();
-        assert_eq!(presence.reduced(8), 8);
-        presence.lost_one_at(us(1000));
-        assert_eq!(presence.reduced_at(8, us(1000)), 7);
-        presence.lost_one_at(us(2000));
-        assert_eq!(presence.reduced_at(8, us(51_900)), 6);
-        assert_eq!(presence.reduced_at(2, us(51_900)), 1, "the master itself stays");
-        assert_eq!(presence.reduced_at(8, us(52_100)), 8);
-        assert_eq!(presence.reduced(8), 8);
+        let stragglers = Stragglers::new();
+        assert_eq!(stragglers.reduced(8), 8);
+        stragglers.lost_one_at(us(1000));
+        assert_eq!(stragglers.reduced_at(8, us(1000)), 7);
+        stragglers.lost_one_at(us(2000));
+        assert_eq!(stragglers.reduced_at(8, us(51_900)), 6);
+        assert_eq!(stragglers.reduced_at(2, us(51_900)), 1, "the master itself stays");
+        assert_eq!(stragglers.reduced_at(8, us(52_100)), 8);
+        assert_eq!(stragglers.reduced(8), 8);
     }
 
     #[test]
     fn a_member_that_is_lost_again_is_left_out_for_longer_and_one_that_runs_is_forgiven() {
-        let presence = Presence::new();
+        let stragglers = Stragglers::new();
         let mut now = us(1000);
         let mut leaves = Vec::new();
         for _ in 0..8 {
-            presence.lost_one_at(now);
-            leaves.push(presence.losses.length() / 1000);
-            now = presence.losses.end() + us(100);
-            assert_eq!(presence.reduced_at(4, now), 4);
+            stragglers.lost_one_at(now);
+            leaves.push(stragglers.losses.length() / 1000);
+            now = stragglers.losses.end() + us(100);
+            assert_eq!(stragglers.reduced_at(4, now), 4);
         }
         assert_eq!(leaves, [50, 100, 200, 400, 800, 1600, 1600, 1600]);
         // It ran for a whole leave.
-        presence.lost_one_at(now + us(LEAVE.most));
-        assert_eq!(presence.losses.length(), LEAVE.first);
+        stragglers.lost_one_at(now + us(LEAVE.most));
+        assert_eq!(stragglers.losses.length(), LEAVE.first);
     }
 
     #[test]
     fn all_that_were_left_out_are_again_when_one_is_lost_at_once() {
-        let presence = Presence::new();
-        presence.lost_one_at(us(1000));
-        presence.lost_one_at(us(1100));
-        presence.lost_one_at(us(1200));
-        assert_eq!(presence.reduced_at(8, us(60_000)), 8);
-        presence.lost_one_at(us(61_000));
-        assert_eq!(presence.reduced_at(8, us(61_000)), 5);
+        let stragglers = Stragglers::new();
+        stragglers.lost_one_at(us(1000));
+        stragglers.lost_one_at(us(1100));
+        stragglers.lost_one_at(us(1200));
+        assert_eq!(stragglers.reduced_at(8, us(60_000)), 8);
+        stragglers.lost_one_at(us(61_000));
+        assert_eq!(stragglers.reduced_at(8, us(61_000)), 5);
     }
 
     #[test]
@@ -215,12 +215,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_team_keeps_its_master_and_never_grows(losses in prop::collection::vec(0_u64..3_000_000, 0..40), size in 1_usize..100) {
-            let presence = Presence::new();
+            let stragglers = Stragglers::new();
             let mut now = 0;
             for gap in losses {
                 now += us(gap);
-                presence.lost_one_at(now);
-                let reduced = presence.reduced_at(size, now);
+                stragglers.lost_one_at(now);
+                let reduced = stragglers.reduced_at(size, now);
                 prop_assert!((1..=size).contains(&reduced) && (size == 1 || reduced < size));
             }
         }
