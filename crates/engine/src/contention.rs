@@ -8,7 +8,7 @@
 //! |---|---|---|---|---|---|
 //! | `load` | the process | 0.1 s ([`LOAD`]) | as long | twice as long, up to 0.8 s | nothing |
 //! | `stragglers` | a master | 0.05 s ([`LEAVE`]) | as long | twice as long, up to 1.6 s | 10 us |
-//! | `strangers` | a thread | 0.1 s ([`YIELDS`]) | as long | 0.1 s | two system calls |
+//! | `late_yields` | a thread | 0.1 s ([`YIELDS`]) | as long | 0.1 s | two system calls |
 //!
 //! `load`. *Seen*: a *hole*, [`HOLE`] between two looks of a thread that only spins; a lost member,
 //! as below; a *throttled period*: the control group's count of them grew. *Soon*: within 0.1 s
@@ -23,26 +23,26 @@
 //! follows*: outermost teams without a size of their own have fewer members. *Cost*: once in
 //! [`LOOK_INTERVAL`], where a wait is long. D16; P2 section 2.1.
 //!
-//! `strangers`. *Seen*: a *late yield*: a thread that only yields was away for [`HOLE`] or longer,
-//! and the whole process ran for less than half of that; it is one of the [`CLOSE`] waits that
-//! follow a long one. It is kept as long as the thread stays on the processor. *What follows*: the
-//! thread does not yield where it waits, it sleeps at once ([`crate::waits::patience`]). *Cost*:
-//! one wait in [`TIMED`] is timed; two system calls for a close look, at most one part in [`SHARE`]
-//! of the time. D15; the papers' machine was dedicated.
+//! `late_yields`. *Seen*: a *late yield*: a thread that only yields was away for [`HOLE`] or
+//! longer, and the whole process ran for less than half of that; it is one of the [`CLOSE`] waits
+//! that follow a long one. It is kept as long as the thread stays on the processor. *What follows*:
+//! the thread does not yield where it waits, it sleeps at once ([`crate::waits::patience`]).
+//! *Cost*: one wait in [`TIMED`] is timed; two system calls for a close look, at most one part in
+//! [`SHARE`] of the time. D15; the papers' machine was dedicated.
 //!
 //! The decisions are those of `docs/papers.md`. Cost where nothing was seen: one load, of a line
 //! that is not written (`load`) or of the thread's own memory.
 
 mod evidence;
+mod late_yields;
 mod load;
 mod stragglers;
-mod strangers;
 
 use crate::contention::evidence::{Rule, Soon};
 
+pub(crate) use crate::contention::late_yields::{BUDGET, LateYields};
 pub(crate) use crate::contention::load::Load;
 pub(crate) use crate::contention::stragglers::Stragglers;
-pub(crate) use crate::contention::strangers::{BUDGET, Strangers};
 
 /// Microseconds that only a lost processor explains: interrupts are shorter, time slices longer.
 pub(crate) const HOLE: u64 = 500;

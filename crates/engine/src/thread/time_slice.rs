@@ -14,7 +14,7 @@
 //!   long; when it is no more, usual.
 //! - S2 A region of more than one thread has usual turns: its members share the processor, hand it
 //!   to each other by yields, and the kernel takes the rest of a turn from a thread that yields
-//!   ([`Strangers`](crate::contention::Strangers)). The turns stay usual for the rest of the
+//!   ([`LateYields`](crate::contention::LateYields)). The turns stay usual for the rest of the
 //!   grant's time, so that a program with both kinds of regions does not change them at each.
 //! - S3 A thread that starts a thread or a program has usual turns before, and for the rest of the
 //!   grant's time: what is started would inherit them ([`inheritance`](crate::inheritance)). A

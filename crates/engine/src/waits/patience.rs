@@ -17,12 +17,12 @@
 //!
 //! # Handing over
 //! A thread that waits for another one on the same processor keeps just that one from coming. A
-//! team larger than its processors hands over at once, by a yield, and where strangers get what it
-//! yields by a sleep ([`Strangers`](crate::contention::Strangers)). Elsewhere a wait that lasts
-//! longer than [`SHORT`], or would sleep, first looks around: a master asks where its late member
-//! is ([`Stragglers`](crate::contention::Stragglers)), and where both share a processor the master
-//! offers it by `sched_yield` and then sleeps, instead of spinning through the member's time (M5,
-//! M14).
+//! team larger than its processors hands over at once, by a yield, and where other processes get
+//! what it yields by a sleep ([`LateYields`](crate::contention::LateYields)). Elsewhere a wait that
+//! lasts longer than [`SHORT`], or would sleep, first looks around: a master asks where its late
+//! member is ([`Stragglers`](crate::contention::Stragglers)), and where both share a processor the
+//! master offers it by `sched_yield` and then sleeps, instead of spinning through the member's time
+//! (M5, M14).
 //!
 //! A thread that waits in a barrier, a `join` or for nano-threads looks likewise (`beside`). It
 //! asks, as far as it knows which thread it waits for, whether that thread is ready on the waiter's
@@ -232,8 +232,8 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
 }
 
 /// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where
-/// strangers would get it. How long others kept the processor says nothing about how long to spin
-/// where there is one for each.
+/// other processes would get it. How long others kept the processor says nothing about how long to
+/// spin where there is one for each.
 fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     waiter: &Waiter,
@@ -241,23 +241,23 @@ fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     mut look: L,
 ) {
     waiter.safe_point();
-    if yields_go_to_strangers(waiter) {
+    if yields_go_to_others(waiter) {
         let begin = Ticks::now();
         source().refresh();
         waiter.counters().parked();
         sleep(look);
         return waiter.counters().waited(begin.elapsed_ticks());
     }
-    let strangers = waiter.strangers();
-    let timing = strangers.begin();
+    let late_yields = waiter.late_yields();
+    let timing = late_yields.begin();
     let was_moved = waiter.hand_over();
     let seen = look();
     if seen == Look::Ready {
-        return waiter.counters().waited(strangers.end_unless(was_moved, timing));
+        return waiter.counters().waited(late_yields.end_unless(was_moved, timing));
     }
     let (timing, begin) = timing.of_longer();
     let is_ready = go_on_handing_over(SHORT, seen, &mut look);
-    strangers.end_unless(was_moved, timing);
+    late_yields.end_unless(was_moved, timing);
     if !is_ready {
         let _: Advice = linger().into();
         waiter.counters().parked();
@@ -356,8 +356,9 @@ impl Spell {
 /// True where a thread other than the one that this thread waits for gets what it yields. Programs
 /// that a manager lets take turns yield to each other.
 #[inline]
-fn yields_go_to_strangers(waiter: &Waiter) -> bool {
-    waiter.strangers().take_turns() && !source::managed_already().is_some_and(Managed::takes_turns)
+fn yields_go_to_others(waiter: &Waiter) -> bool {
+    waiter.late_yields().take_turns()
+        && !source::managed_already().is_some_and(Managed::takes_turns)
 }
 
 /// Hands the processor over to any thread that wants it: in a crowded team most likely the sibling

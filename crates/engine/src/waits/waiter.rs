@@ -1,7 +1,7 @@
 //! A thread that waits: what waits cost it lately, what it saw of others meanwhile, and what it
 //! does at a safe point.
 
-use crate::contention::{BUDGET, Stragglers, Strangers};
+use crate::contention::{BUDGET, LateYields, Stragglers};
 use crate::manager::Sitter;
 use crate::manager::source;
 use crate::program::counters::Counters;
@@ -20,7 +20,7 @@ pub struct Waiter {
     /// How long spinning paid lately, for the case without a manager: microseconds.
     limit: Cell<u64>,
     /// Those that get what it yields.
-    strangers: Strangers,
+    late_yields: LateYields,
     /// Its experience as a master: which of its members really run.
     stragglers: Stragglers,
     /// What it counts.
@@ -34,7 +34,7 @@ impl Waiter {
     pub(crate) fn new(counters: &'static Counters) -> Self {
         Self {
             limit: Cell::new(LONG),
-            strangers: Strangers::new(&BUDGET),
+            late_yields: LateYields::new(&BUDGET),
             stragglers: Stragglers::new(),
             counters: Cell::new(counters),
             sitter: Sitter::default(),
@@ -48,8 +48,8 @@ impl Waiter {
     }
 
     #[inline]
-    pub(crate) fn strangers(&self) -> &Strangers {
-        &self.strangers
+    pub(crate) fn late_yields(&self) -> &LateYields {
+        &self.late_yields
     }
 
     /// Its experience as a master.

@@ -12,8 +12,8 @@ mod beside;
 mod cost;
 mod crowded;
 mod hot;
+mod late_yields;
 mod leases;
 mod passive;
 #[path = "../processor_time/mod.rs"]
 mod processor_time;
-mod strangers;

@@ -73,7 +73,7 @@ pub(crate) static BUDGET: Budget = Budget::new();
 
 /// A thread's experience with those that get what it yields.
 #[derive(Debug)]
-pub(crate) struct Strangers {
+pub(crate) struct LateYields {
     /// Waits that are still to be looked at closely.
     close: Cell<u32>,
     /// Waits that are not timed before the next one that is.
@@ -111,13 +111,13 @@ impl Timing {
     }
 }
 
-impl Strangers {
+impl LateYields {
     pub(crate) const fn new(budget: &'static Budget) -> Self {
         let (close, untimed) = (Cell::new(0), Cell::new(0));
         Self { close, untimed, late: Evidence::new(), seen_on: Cell::new(CpuId(0)), budget }
     }
 
-    /// True where strangers lately got the processor that was handed over.
+    /// True where other processes lately got the processor that was handed over.
     #[inline]
     pub(crate) fn take_turns(&self) -> bool {
         self.late.may_hold() && self.still_take()
@@ -151,8 +151,8 @@ impl Strangers {
         }
     }
 
-    /// As [`Strangers::end`], unless the wait was spent elsewhere than where the next ones will be:
-    /// then it says nothing of those.
+    /// As [`LateYields::end`], unless the wait was spent elsewhere than where the next ones will
+    /// be: then it says nothing of those.
     #[inline]
     pub(crate) fn end_unless(&self, elsewhere: bool, timing: Timing) -> u64 {
         if elsewhere { 0 } else { self.end(timing) }
@@ -216,8 +216,8 @@ mod tests {
     use platform::affinity::{CpuSet, set_affinity};
 
     /// With a budget of its own: tests run beside each other.
-    fn strangers() -> Strangers {
-        Strangers::new(Box::leak(Box::default()))
+    fn late_yields() -> LateYields {
+        LateYields::new(Box::leak(Box::default()))
     }
 
     fn long() -> u64 {
@@ -232,30 +232,30 @@ mod tests {
 
     #[test]
     fn a_wait_that_took_long_is_followed_by_close_looks() {
-        let (strangers, long) = (strangers(), long());
-        strangers.judge(long / 100);
-        assert!(!is_close(strangers.begin()), "a short one");
-        assert_eq!(strangers.judge(long), long);
-        assert!(is_close(strangers.begin()));
-        assert!(!strangers.take_turns(), "it is not known yet which thread ran");
+        let (late_yields, long) = (late_yields(), long());
+        late_yields.judge(long / 100);
+        assert!(!is_close(late_yields.begin()), "a short one");
+        assert_eq!(late_yields.judge(long), long);
+        assert!(is_close(late_yields.begin()));
+        assert!(!late_yields.take_turns(), "it is not known yet which thread ran");
         for _ in 0..CLOSE {
-            assert!(is_close(strangers.begin()));
-            strangers.compare(long / 100, 0);
+            assert!(is_close(late_yields.begin()));
+            late_yields.compare(long / 100, 0);
         }
-        assert!(!is_close(strangers.begin()), "it was a lone one");
+        assert!(!is_close(late_yields.begin()), "it was a lone one");
     }
 
     #[test]
     fn one_wait_in_a_few_is_timed_and_stands_for_all_of_them() {
-        let strangers = strangers();
+        let late_yields = late_yields();
         let mut timed = 0;
         for _ in 0..10 * TIMED {
-            let timing = strangers.begin();
+            let timing = late_yields.begin();
             timed += u32::from(timing != Timing::Untimed);
-            assert!(timing != Timing::Untimed || strangers.end(timing) == 0);
+            assert!(timing != Timing::Untimed || late_yields.end(timing) == 0);
         }
         assert_eq!(timed, 10);
-        assert_eq!(strangers.judge(7), 7 * u64::from(TIMED));
+        assert_eq!(late_yields.judge(7), 7 * u64::from(TIMED));
     }
 
     #[test]
@@ -269,26 +269,26 @@ mod tests {
 
     #[test]
     fn looks_cost_a_small_part_of_the_time_however_long_the_waits_are() {
-        let (strangers, long) = (strangers(), long());
-        strangers.judge(long);
+        let (late_yields, long) = (late_yields(), long());
+        late_yields.judge(long);
         let begin = Ticks::now();
         for _ in 0..CLOSE {
-            let timing = strangers.begin();
+            let timing = late_yields.begin();
             assert!(is_close(timing));
-            strangers.end(timing);
+            late_yields.end(timing);
         }
-        let spent = strangers.budget.until.load(Relaxed);
+        let spent = late_yields.budget.until.load(Relaxed);
         assert!(spent > begin.raw());
-        strangers.judge(long);
+        late_yields.judge(long);
         assert!(
-            !is_close(strangers.begin()) || Ticks::now().raw() >= spent,
+            !is_close(late_yields.begin()) || Ticks::now().raw() >= spent,
             "it looks again at once"
         );
         while Ticks::now().raw() < spent {
             std::hint::spin_loop();
         }
-        strangers.judge(long);
-        assert!(is_close(strangers.begin()));
+        late_yields.judge(long);
+        assert!(is_close(late_yields.begin()));
     }
 
     #[test]
@@ -305,34 +305,34 @@ mod tests {
 
     #[test]
     fn a_partner_that_works_for_long_is_no_stranger() {
-        let (strangers, long) = (strangers(), long());
-        strangers.close.set(CLOSE);
+        let (late_yields, long) = (late_yields(), long());
+        late_yields.close.set(CLOSE);
         for left in (0..CLOSE).rev() {
-            strangers.compare(long, long - 1000);
-            assert_eq!(strangers.close.get(), left);
+            late_yields.compare(long, long - 1000);
+            assert_eq!(late_yields.close.get(), left);
         }
-        assert!(!strangers.take_turns());
+        assert!(!late_yields.take_turns());
     }
 
     #[test]
     fn strangers_that_were_met_on_a_processor_are_not_on_another_one() {
-        let (strangers, long) = (strangers(), long());
-        strangers.compare(long, 0);
-        strangers.seen_on.set(CpuId(u32::MAX));
-        assert!(!strangers.take_turns());
-        assert!(is_close(strangers.begin()), "there may be others here");
+        let (late_yields, long) = (late_yields(), long());
+        late_yields.compare(long, 0);
+        late_yields.seen_on.set(CpuId(u32::MAX));
+        assert!(!late_yields.take_turns());
+        assert!(is_close(late_yields.begin()), "there may be others here");
     }
 
     #[test]
     fn a_thread_that_is_away_while_the_process_does_not_run_has_met_strangers_for_a_while() {
         // The evidence is of one processor. The thread is the test's own.
         set_affinity(None, &CpuSet::single(current_cpu())).expect("a thread may stay where it is");
-        let (strangers, long) = (strangers(), long());
-        strangers.close.set(1);
-        strangers.compare(long, long / 100);
+        let (late_yields, long) = (late_yields(), long());
+        late_yields.close.set(1);
+        late_yields.compare(long, long / 100);
         let met = Ticks::now();
         let mut was_seen = false;
-        while strangers.take_turns() {
+        while late_yields.take_turns() {
             was_seen = true;
             std::thread::yield_now();
         }
@@ -341,6 +341,6 @@ mod tests {
                 && met.elapsed_ticks() + Ticks::about_us(HOLE) >= Ticks::about_us(YIELDS.first)
         );
         // The next wait is the judge of that.
-        assert!(is_close(strangers.begin()));
+        assert!(is_close(late_yields.begin()));
     }
 }
