@@ -46,7 +46,7 @@
 //! # Measuring (`manager/analyzer.rs`)
 //! See there.
 //!
-//! # Passing processors to other programs of a domain (`manager/air.rs`)
+//! # Passing processors to other programs of a domain (`manager/domain.rs`)
 //! See there.
 //!
 //! # Asking and giving back ([`wishes`](crate::protocols::wishes)) and helping (`manager/help.rs`)
@@ -59,9 +59,9 @@
 //! that wait give way to it.
 
 #[cfg(feature = "manager")]
-mod air;
-#[cfg(feature = "manager")]
 pub(crate) mod analyzer;
+#[cfg(feature = "manager")]
+mod domain;
 #[cfg(feature = "manager")]
 mod help;
 #[cfg(feature = "manager")]

@@ -1,4 +1,4 @@
-//! What is in the air: processors that programs of a domain passed to each other and that no grant
+//! What is in transit: processors that programs of a domain passed to each other and that no grant
 //! names yet (M6).
 //!
 //! # Protocol (with [`arena::domain`], where a manager has a domain)
@@ -6,11 +6,12 @@
 //!    W1) passes it to the first other program that wants one, and says so to the manager. Where
 //!    none of the domain does, it gives it back.
 //! 2. *Count.* Until the manager has booked that, the giver counts the processor out of its grant,
-//!    the receiver into its own: their next teams are smaller and larger ([`Desk::processors`]).
+//!    the receiver into its own: their next teams are smaller and larger
+//!    ([`Connection::processors`]).
 //! 3. *Sit.* The seats after those of the grant have the processors that came, in the order of
 //!    their numbers; a seat whose processor was passed is everywhere in what is left
-//!    ([`Desk::cpu_of_seat`]).
-//! 4. *Move.* What is in the air is a part of the epoch: a thread that follows another epoch goes
+//!    ([`Connection::cpu_of_seat`]).
+//! 4. *Move.* What is in transit is a part of the epoch: a thread that follows another epoch goes
 //!    where the new one puts it, at its next safe point or at its master's fork, as with a new
 //!    grant.
 //!
@@ -18,13 +19,13 @@
 //! wakes it.
 //!
 //! # Invariants
-//! - A-I1 The air is looked at before the grant. A processor that is booked is in one of them at
-//!   least (D5 there); a look that finds it in both counts it once.
+//! - A-I1 What is in transit is looked at before the grant. A processor that is booked is in one of
+//!   them at least (D5 there); a look that finds it in both counts it once.
 //! - A-I2 An epoch does not come back: it is the sum of two numbers that only grow.
-//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: the area of
+//! - A-I3 With another manager, or none, nothing is in transit, and nothing is passed: the area of
 //!   the old manager does not count. The watcher's thread joins the next manager's domain, if it
-//!   has one ([`Desk::comes_back`]); from then on what is in its area counts. A manager that does
-//!   not answer in time is asked again later, some times ([`Client::return_again`]).
+//!   has one ([`Connection::comes_back`]); from then on what is in its area counts. A manager that
+//!   does not answer in time is asked again later, some times ([`Client::return_again`]).
 //!
 //! # Races
 //! *Two changes, one look.* A processor comes and lands between two looks, whichever threads look:
@@ -64,32 +65,32 @@ const BY_MANAGER: &str = "processors are passed on by the manager only";
 
 /// The program's end of its manager, and of the domain where there is one.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Connection {
     pub(super) client: Client,
-    air: Once<Air>,
+    in_transit: Once<InTransit>,
 }
 
 #[derive(Debug)]
-struct Air {
+struct InTransit {
     domain: Domain,
     /// The registration under which it was joined (A-I3).
     registration: AtomicU32,
     /// What was seen last.
-    seen: Mutex<Flights>,
+    seen: Mutex<Transfers>,
     /// Whether that was not empty.
     is_busy: AtomicBool,
     /// How often what was seen had changed.
     changes: AtomicU32,
 }
 
-/// Processors in the air.
+/// Processors in transit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Flights {
+struct Transfers {
     coming: Vec<CpuId>,
     passed: Vec<CpuId>,
 }
 
-/// The grant with what is in the air.
+/// The grant with what is in transit.
 #[derive(Debug)]
 struct Held {
     /// Processors that are granted.
@@ -101,16 +102,16 @@ struct Held {
     passed: CpuSet,
 }
 
-impl Air {
-    /// What is in the air, and notes whether that is something new. Cost while nothing is: some
+impl InTransit {
+    /// What is in transit, and notes whether that is something new. Cost while nothing is: some
     /// loads.
-    fn look(&self, client: &Client) -> Option<Flights> {
+    fn look(&self, client: &Client) -> Option<Transfers> {
         let now = if self.is_current(client) {
-            Flights { coming: self.domain.coming(), passed: self.domain.passed() }
+            Transfers { coming: self.domain.coming(), passed: self.domain.passed() }
         } else {
-            Flights::default()
+            Transfers::default()
         };
-        let is_busy = now != Flights::default();
+        let is_busy = now != Transfers::default();
         // ORDERING: Relaxed - see the module head.
         if !is_busy && !self.is_busy.load(Relaxed) {
             return None;
@@ -135,7 +136,7 @@ impl Air {
 impl Held {
     /// `None`: a processor in turn with others, or a grant that binds nothing; the manager has to
     /// say what follows from a pass.
-    fn of(client: &Client, flights: &Flights) -> Option<Self> {
+    fn of(client: &Client, transfers: &Transfers) -> Option<Self> {
         let (grant, cpus) = client.grant_with_cpus();
         if grant.shared || cpus.is_empty() {
             return None;
@@ -143,22 +144,22 @@ impl Held {
         // A program that was started inside a narrower mask stays inside it.
         let mask = program().mask();
         let is_new = |cpu: &CpuId| !cpus.contains(*cpu) && mask.contains(*cpu);
-        let came: CpuSet = flights.coming.iter().copied().filter(is_new).collect();
-        let passed: CpuSet = flights.passed.iter().copied().collect();
+        let came: CpuSet = transfers.coming.iter().copied().filter(is_new).collect();
+        let passed: CpuSet = transfers.passed.iter().copied().collect();
         let left = cpus.difference(&passed);
         Some(Self { granted: grant.processors as usize, cpus: left.union(&came), came, passed })
     }
 }
 
-impl Desk {
+impl Connection {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, air: Once::new() }
+        Self { client, in_transit: Once::new() }
     }
 
     /// The client has joined `domain` under its registration with that number. The first one
     /// counts.
     pub(super) fn join(&self, domain: Domain, registration: u32) {
-        self.air.get_or_init(|| Air {
+        self.in_transit.get_or_init(|| InTransit {
             domain,
             registration: AtomicU32::new(registration),
             seen: Mutex::default(),
@@ -176,14 +177,14 @@ impl Desk {
         }
         // Before it joins: should this manager be gone by then, too, the watcher comes again.
         let registration = client.registrations();
-        let joined = match self.air.get() {
+        let joined = match self.in_transit.get() {
             None => client.join_domain(JOINING).map(|domain| self.join(domain, registration)),
             // It is in: nothing is to be joined again.
-            Some(air) if air.is_current(client) => Ok(()),
+            Some(in_transit) if in_transit.is_current(client) => Ok(()),
             // ORDERING: Release - see the module head.
-            Some(air) => client
-                .join_domain_again(&air.domain, JOINING)
-                .map(|()| air.registration.store(registration, Release)),
+            Some(in_transit) => client
+                .join_domain_again(&in_transit.domain, JOINING)
+                .map(|()| in_transit.registration.store(registration, Release)),
         };
         match joined {
             Ok(()) => {}
@@ -202,15 +203,15 @@ impl Desk {
     }
 
     fn held(&self) -> Option<Held> {
-        let flights = self.air.get()?.look(&self.client)?;
-        Held::of(&self.client, &flights)
+        let transfers = self.in_transit.get()?.look(&self.client)?;
+        Held::of(&self.client, &transfers)
     }
 
     /// How many processors a region may use now. Cost without a domain: a load, and a look at what
     /// was loaded with it.
     #[inline]
     pub(super) fn processors(&self) -> usize {
-        if self.air.get().is_some()
+        if self.in_transit.get().is_some()
             && let Some(held) = self.held()
         {
             return held.cpus.len().max(1);
@@ -238,15 +239,15 @@ impl Desk {
     }
 
     /// Changes whenever what the program has may have changed. Cost without a domain: as
-    /// [`Desk::processors`].
+    /// [`Connection::processors`].
     #[inline]
     pub(super) fn epoch(&self) -> u32 {
-        let changes = match self.air.get() {
+        let changes = match self.in_transit.get() {
             None => 0,
-            Some(air) => {
-                air.look(&self.client);
+            Some(in_transit) => {
+                in_transit.look(&self.client);
                 // ORDERING: Relaxed - see the module head.
-                air.changes.load(Relaxed)
+                in_transit.changes.load(Relaxed)
             }
         };
         self.client.grant().epoch.wrapping_add(changes)
@@ -255,16 +256,18 @@ impl Desk {
     /// Step 1; false where no program of the domain wants a processor. A program does not give its
     /// last one, nor one that is not its own.
     fn pass(&self, cpu: CpuId) -> bool {
-        let Some(air) = self.air.get().filter(|air| air.is_current(&self.client)) else {
+        let Some(in_transit) =
+            self.in_transit.get().filter(|in_transit| in_transit.is_current(&self.client))
+        else {
             return false;
         };
         let (grant, cpus) = self.client.grant_with_cpus();
         let is_own = cpus.contains(cpu) && cpus.len() > 1 && !grant.shared;
-        is_own && self.client.pass(&air.domain, cpu)
+        is_own && self.client.pass(&in_transit.domain, cpu)
     }
 }
 
-impl Asks for Desk {
+impl Asks for Connection {
     fn request(&self, processors: u32) {
         self.client.request(processors);
     }
