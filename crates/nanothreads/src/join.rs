@@ -4,11 +4,11 @@
 //! The outermost join of a thread forks a region. Member 0, the caller, runs the first half; the
 //! second half stands in the descriptor of the region, for the member that comes first, or for
 //! member 0 if no member has come when it gets there. Inside, a join pushes its second half to its
-//! member's [`deque`], runs the first, and takes the second back, unless a thief stole it (`crew`).
-//! When as many halves of the member are open as thieves want, a join is two calls: thieves take
-//! the oldest, which is the largest, and the next join of that member offers more again. So the
-//! upper levels of a recursion are open to others at any time, and all levels below cost three
-//! loads, a comparison and a branch ([`deque`] says how many are open).
+//! member's [`deque`], runs the first, and takes the second back, unless a thief stole it
+//! (`join_team`). When as many halves of the member are open as thieves want, a join is two calls:
+//! thieves take the oldest, which is the largest, and the next join of that member offers more
+//! again. So the upper levels of a recursion are open to others at any time, and all levels below
+//! cost three loads, a comparison and a branch ([`deque`] says how many are open).
 //!
 //! # Where a join is two calls
 //! With one processor; in a region whose inner teams have one member; inside such a join.
@@ -20,8 +20,8 @@
 //! caller are offered to the members of the join around it.
 //!
 //! # Scopes
-//! The members of a scope are a crew as those of an outermost join are: joins inside its body and
-//! its tasks are inside, and members that find no task steal halves (`crew`).
+//! The members of a scope are a join team as those of an outermost join are: joins inside its body
+//! and its tasks are inside, and members that find no task steal halves (`join_team`).
 //!
 //! # Panics
 //! A half is on its joiner's stack, so unwinding stops at each join until the half is taken back or
@@ -38,18 +38,18 @@
 //! there by a heartbeat or a thief's request in later systems, here by a bound on open ones, which
 //! thefts raise and halves that come back lower.
 
-pub(crate) mod crew;
 pub(crate) mod deque;
 pub(crate) mod half;
+pub(crate) mod join_team;
 
 use crate::region;
-use crew::{Course, Crew, Seat};
 use deque::Deque;
 use engine::local::local;
 use engine::panics::{NoUnwinding, discard};
 use engine::team::Concurrency;
 use engine::work::Member;
 use half::{Frame, Half};
+use join_team::{Course, JoinTeam, Seat};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -184,7 +184,7 @@ fn both<RA, RB>(first: thread::Result<RA>, second: Option<thread::Result<RB>>) -
 struct Outermost<A, B, RA, RB> {
     course: Course,
     /// `None` for a team of one.
-    crew: Option<Box<Crew>>,
+    join_team: Option<Box<JoinTeam>>,
     second: ManuallyDrop<Half<B, RB>>,
     /// Member 0's.
     first: UnsafeCell<Option<A>>,
@@ -205,18 +205,18 @@ where
     let team = region::reserve(local().wish());
     let region = Outermost {
         course: Course::default(),
-        crew: (team.size() > 1).then(|| Crew::take(local().members(team.size()))),
+        join_team: (team.size() > 1).then(|| JoinTeam::take(local().members(team.size()))),
         second: Half::new(b, 0),
         first: UnsafeCell::new(Some(a)),
         results: UnsafeCell::new(None),
     };
     // SAFETY: - `call` gets the region, which outlives the join; of it members other than 0 touch
-    //           the crew and the second half, which are `Sync`; it does not unwind.
+    //           the join team and the second half, which are `Sync`; it does not unwind.
     unsafe {
         team.run_in(Concurrency::Offered, call::<A, B, RA, RB>, ptr::from_ref(&region).cast())
     };
-    if let Some(crew) = region.crew {
-        crew.give_back();
+    if let Some(join_team) = region.join_team {
+        join_team.give_back();
     }
     let (first, second) = region.results.into_inner().expect("member 0 leaves both results");
     both(first, second)
@@ -233,9 +233,10 @@ where
 {
     let region = data.cast::<Outermost<A, B, RA, RB>>();
     // SAFETY: - caller's contract; shared by all members.
-    let (course, crew, second) = unsafe { (&(*region).course, &(*region).crew, &(*region).second) };
+    let (course, join_team, second) =
+        unsafe { (&(*region).course, &(*region).join_team, &(*region).second) };
     // SAFETY: - the calling thread is this member until the region ends.
-    let seat = crew.as_deref().map(|crew| unsafe { crew.seat(member.id) });
+    let seat = join_team.as_deref().map(|join_team| unsafe { join_team.seat(member.id) });
     let _here = here::enter(seat);
     if let Some(seat) = seat
         && member.id != 0
@@ -281,7 +282,7 @@ pub(crate) fn outside() -> here::Guard {
     here::leave()
 }
 
-/// The calling thread is this member of a crew until the guard is dropped.
+/// The calling thread is this member of a join team until the guard is dropped.
 pub(crate) fn at(seat: Seat) -> here::Guard {
     here::enter(Some(seat))
 }
@@ -297,12 +298,12 @@ pub(crate) fn room() -> usize {
     if here::is_closed() {
         return 1;
     }
-    here::seat().map_or(1, |seat| seat.crew().size().saturating_sub(seat.tasks()).max(1))
+    here::seat().map_or(1, |seat| seat.join_team().size().saturating_sub(seat.tasks()).max(1))
 }
 
 /// Where the calling thread stands among the members of a join.
 mod here {
-    use super::{Cell, Crew, Deque, Frame, Seat, ptr};
+    use super::{Cell, Deque, Frame, JoinTeam, Seat, ptr};
     use std::marker::PhantomData;
 
     /// The deque of a thread outside any join: empty, so that its next join goes the long way.
@@ -313,22 +314,23 @@ mod here {
     static ALONE: Deque<Frame> = Deque::always_full();
 
     #[cfg(not(loom))]
-    const OUTSIDE_PLACE: Place = Place { deque: &raw const OUTSIDE, crew: ptr::null(), index: 0 };
+    const OUTSIDE_PLACE: Place =
+        Place { deque: &raw const OUTSIDE, join_team: ptr::null(), index: 0 };
     #[cfg(loom)]
-    const OUTSIDE_PLACE: Place = Place { deque: ptr::null(), crew: ptr::null(), index: 0 };
+    const OUTSIDE_PLACE: Place = Place { deque: ptr::null(), join_team: ptr::null(), index: 0 };
 
     #[derive(Clone, Copy)]
     struct Place {
         deque: *const Deque<Frame>,
         /// Null outside, and alone.
-        crew: *const Crew,
+        join_team: *const JoinTeam,
         index: u32,
     }
 
     thread_local! {
         /// Plain words, no destructor: the hot path is one load.
         static DEQUE: Cell<*const Deque<Frame>> = const { Cell::new(OUTSIDE_PLACE.deque) };
-        static CREW: Cell<(*const Crew, u32)> = const { Cell::new((ptr::null(), 0)) };
+        static JOIN_TEAM: Cell<(*const JoinTeam, u32)> = const { Cell::new((ptr::null(), 0)) };
     }
 
     /// True when a join must be two calls: all that may be open is, or no thief could come.
@@ -339,28 +341,28 @@ mod here {
         if deque.is_null() {
             return false;
         }
-        // SAFETY: - a static, or that of the crew whose member the calling thread is: it is live
-        // until `Guard` is dropped.
+        // SAFETY: - a static, or that of the join team whose member the calling thread is: it is
+        // live until `Guard` is dropped.
         unsafe { &*deque }.is_full()
     }
 
     /// The member that the calling thread is; `None` outside.
     pub(super) fn seat() -> Option<Seat<'static>> {
-        let (crew, index) = CREW.get();
-        // SAFETY: - the crew is live until the region ends, and no seat is kept longer.
-        let crew = unsafe { crew.as_ref() }?;
+        let (join_team, index) = JOIN_TEAM.get();
+        // SAFETY: - the join team is live until the region ends, and no seat is kept longer.
+        let join_team = unsafe { join_team.as_ref() }?;
         // SAFETY: - set by the member's own thread (`enter`).
-        Some(unsafe { crew.seat(index) })
+        Some(unsafe { join_team.seat(index) })
     }
 
     fn place() -> Place {
-        let (crew, index) = CREW.get();
-        Place { deque: DEQUE.get(), crew, index }
+        let (join_team, index) = JOIN_TEAM.get();
+        Place { deque: DEQUE.get(), join_team, index }
     }
 
     fn set(place: Place) {
         DEQUE.set(place.deque);
-        CREW.set((place.crew, place.index));
+        JOIN_TEAM.set((place.join_team, place.index));
     }
 
     /// The calling thread is this member, or alone, until the guard is dropped.
@@ -368,9 +370,11 @@ mod here {
         engine::forked::on_child(forget_after_fork);
         let outer = place();
         set(match seat {
-            Some(seat) => Place { deque: seat.deque(), crew: seat.crew(), index: seat.index() },
+            Some(seat) => {
+                Place { deque: seat.deque(), join_team: seat.join_team(), index: seat.index() }
+            }
             #[cfg(not(loom))]
-            None => Place { deque: &raw const ALONE, crew: ptr::null(), index: 0 },
+            None => Place { deque: &raw const ALONE, join_team: ptr::null(), index: 0 },
             #[cfg(loom)]
             None => OUTSIDE_PLACE,
         });

@@ -1,15 +1,15 @@
 //! Places at a scope that a member offers again to the threads of the join or scope around.
 //!
 //! The members of a scope inside a join, or inside another scope, are its *parts*
-//! ([`crate::parts`]): threads of the crew around take them, and leave when they find nothing to
-//! do. When there are tasks later, the member that queues them offers what was left as halves of
-//! joins, in its own deque of the crew around: a thread of that crew which has nothing to do steals
-//! one, as it stole the part before.
+//! ([`crate::parts`]): threads of the join team around take them, and leave when they find nothing
+//! to do. When there are tasks later, the member that queues them offers what was left as halves of
+//! joins, in its own deque of the join team around: a thread of that join team which has nothing to
+//! do steals one, as it stole the part before.
 //!
 //! # Invariants
 //! I1  Nothing else is pushed to that deque while the member's thread is at the scope: what runs
-//!     there has its joins in the scope's own crew. So halves are asked for newest first, as the
-//!     deque wants it.
+//!     there has its joins in the scope's own join team. So halves are asked for newest first, as
+//!     the deque wants it.
 //! I2  A member has settled all its halves ([`Offers::settle`]) before its thread is done with the
 //!     scope, and nothing that the scope's master holds is used by them later.
 //!
@@ -19,8 +19,8 @@
 //! *The end.* Member 0 has said that the scope is over before it waits for thieves; a thief that
 //! begins then finds that and is done.
 
-use crate::join::crew;
 use crate::join::half::{Half, State};
+use crate::join::join_team;
 use engine::local::local;
 use engine::work::{Member, Work};
 use std::cell::{Cell, RefCell};
@@ -68,20 +68,20 @@ struct Offer {
 /// What a member has offered. Touched by the member's thread only.
 #[derive(Default)]
 pub(super) struct Offers {
-    /// The member's seat in the crew around, while its thread is at the scope.
-    around: Cell<Option<(crew::Seat<'static>, Part)>>,
+    /// The member's seat in the join team around, while its thread is at the scope.
+    around: Cell<Option<(join_team::Seat<'static>, Part)>>,
     open: RefCell<Vec<Offer>>,
 }
 
 impl Offers {
     /// The member's thread has come to the scope, from `around`.
-    pub(super) fn begin(&self, around: Option<crew::Seat<'static>>, part: Part) {
+    pub(super) fn begin(&self, around: Option<join_team::Seat<'static>>, part: Part) {
         debug_assert!(self.open.borrow().is_empty(), "I2");
         self.around.set(around.map(|seat| (seat, part)));
     }
 
-    /// Offers the place that `take` gives, where the crew around takes one more. By a member that
-    /// has queued a task.
+    /// Offers the place that `take` gives, where the join team around takes one more. By a member
+    /// that has queued a task.
     #[cold]
     pub(super) fn add(&self, take: impl FnOnce() -> Option<usize>) {
         let Some((seat, part)) = self.around.get() else { return };
@@ -103,7 +103,7 @@ impl Offers {
     }
 
     /// Forgets the newest ones that thieves have done.
-    fn forget_done(&self, seat: crew::Seat) {
+    fn forget_done(&self, seat: join_team::Seat) {
         let mut open = self.open.borrow_mut();
         while let Some(last) = open.last()
             // SAFETY: - the half is in its box.

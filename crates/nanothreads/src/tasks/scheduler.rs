@@ -12,7 +12,7 @@
 //!     never runs the work of another scope.
 
 use crate::idle::Idle;
-use crate::join::crew::{Around, Crew};
+use crate::join::join_team::{Around, JoinTeam};
 use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::doors::Doors;
 use crate::tasks::exclusive;
@@ -47,7 +47,7 @@ pub(crate) struct Scheduler {
     pub(super) global: Global,
     pub(super) idle: Idle,
     /// The members as those of a join: what they do when they find no task. `None`: there is one.
-    pub(super) crew: Option<Box<Crew>>,
+    pub(super) join_team: Option<Box<JoinTeam>>,
     /// Members other than 0 are parts that threads of a join or scope around take, and leave when
     /// they find nothing to do.
     pub(super) is_of_parts: bool,
@@ -138,7 +138,7 @@ impl Scheduler {
             members,
             global: Global::new(),
             idle: Idle::new(size),
-            crew: (size > 1).then(|| Crew::new(size)),
+            join_team: (size > 1).then(|| JoinTeam::new(size)),
             is_of_parts: false,
             vacancies: Vacancies::new(size),
             nearness: Nearness::default(),
@@ -172,11 +172,11 @@ impl Scheduler {
         });
         let scope = Arc::as_ptr(&scheduler).cast();
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
-            if let Some(crew) = &mut unique.crew {
+            if let Some(join_team) = &mut unique.join_team {
                 let around = Around { scope, wake: wake_other, tasks: tasks_of };
-                // SAFETY: - the crew is the scheduler's, which stays where it is; both functions
-                //           take a scheduler.
-                unsafe { crew.serve(around, workers) };
+                // SAFETY: - the join team is the scheduler's, which stays where it is; both
+                //           functions take a scheduler.
+                unsafe { join_team.serve(around, workers) };
             }
             unique.is_of_parts = workers.len() + 1 < size;
             unique.born = Born::now();

@@ -3,7 +3,7 @@
 
 use super::Seat;
 use crate::join;
-use crate::join::crew;
+use crate::join::join_team;
 use engine::local::local;
 use platform::clock::Ticks;
 
@@ -12,12 +12,12 @@ use platform::clock::Ticks;
 const LINGER: u64 = 50;
 
 impl<'a> Seat<'a> {
-    /// The member's place in the scope's crew: `None` where it is the only one.
-    pub(crate) fn mate(self) -> Option<crew::Seat<'a>> {
-        let crew = self.scheduler.crew.as_deref()?;
+    /// The member's place in the scope's join team: `None` where it is the only one.
+    pub(crate) fn mate(self) -> Option<join_team::Seat<'a>> {
+        let join_team = self.scheduler.join_team.as_deref()?;
         let index = u32::try_from(self.index).expect("teams have less than 2^32 members");
         // SAFETY: - the seat is on the member's thread.
-        Some(unsafe { crew.seat(index) })
+        Some(unsafe { join_team.seat(index) })
     }
 
     /// Runs what there is until the scope `has_ended`, on a member other than 0. A thread that came

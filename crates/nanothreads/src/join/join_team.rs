@@ -16,9 +16,9 @@
 //! larger halves. A rest ends with what the member waits for.
 //!
 //! # In a scope
-//! The members of a scope are a crew, too: joins inside tasks offer halves to members that find no
-//! task ([`Seat::run_any`]). These wait in the scope's way, so the crew tells the scope of a half
-//! that was offered ([`Around`]).
+//! The members of a scope are a join team, too: joins inside tasks offer halves to members that
+//! find no task ([`Seat::run_any`]). These wait in the scope's way, so the join team tells the
+//! scope of a half that was offered ([`Around`]).
 //!
 //! # Waiting
 //! By the rules of [`patience`]. A member that sleeps has its bit set in [`Idle`] and says in
@@ -67,7 +67,7 @@ const LONGEST_REST: u64 = 12;
 
 /// See the module head.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct JoinTeam {
     mates: Box<[Mate]>,
     idle: Idle,
     /// The scope whose members these are.
@@ -89,7 +89,7 @@ pub(super) struct Course {
     first_is_done: AtomicBool,
 }
 
-/// What a crew asks of the scope whose members it consists of.
+/// What a join team asks of the scope whose members it consists of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     /// The scope's scheduler.
@@ -130,11 +130,11 @@ struct Rare {
 unsafe impl Sync for Rare {}
 
 thread_local! {
-    /// The crew that the calling thread led last.
-    static SPARE: RefCell<Option<Box<Crew>>> = const { RefCell::new(None) };
+    /// The join team that the calling thread led last.
+    static SPARE: RefCell<Option<Box<JoinTeam>>> = const { RefCell::new(None) };
 }
 
-impl Crew {
+impl JoinTeam {
     pub(crate) fn new(size: usize) -> Box<Self> {
         let mate = || Mate {
             deque: Deque::new(),
@@ -156,25 +156,26 @@ impl Crew {
         })
     }
 
-    /// A crew for a region that the caller is about to fork with `workers`: the one that it led
-    /// last, or a new one.
+    /// A join team for a region that the caller is about to fork with `workers`: the one that it
+    /// led last, or a new one.
     pub(super) fn take(workers: &[&'static Worker]) -> Box<Self> {
         let size = workers.len() + 1;
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten();
-        let spare = spare.filter(|crew| crew.mates.len() == size && !crew.is_parents());
-        let mut crew = spare.unwrap_or_else(|| Self::new(size));
-        crew.nearness.update(workers);
-        crew.mates[0].rare.occupant.is_me(local());
-        crew
+        let spare =
+            spare.filter(|join_team| join_team.mates.len() == size && !join_team.is_parents());
+        let mut join_team = spare.unwrap_or_else(|| Self::new(size));
+        join_team.nearness.update(workers);
+        join_team.mates[0].rare.occupant.is_me(local());
+        join_team
     }
 
-    /// Makes the crew ready for the members of a scope: the caller and `workers`, or as many
+    /// Makes the join team ready for the members of a scope: the caller and `workers`, or as many
     /// members as it has, of which none is known.
     ///
     /// # Safety
-    /// - The scheduler that `around` tells of outlives the crew, and its functions may be called
-    ///   with it.
+    /// - The scheduler that `around` tells of outlives the join team, and its functions may be
+    ///   called with it.
     pub(crate) unsafe fn serve(&mut self, around: Around, workers: &[&'static Worker]) {
         self.around = Some(around);
         self.born = Born::now();
@@ -186,7 +187,7 @@ impl Crew {
         self.mates.len()
     }
 
-    /// Keeps a crew for the calling thread's next region; its own is joined.
+    /// Keeps a join team for the calling thread's next region; its own is joined.
     pub(super) fn give_back(self: Box<Self>) {
         if self.is_parents() {
             // Other threads of the parent may have been changing it when this copy was made.
@@ -207,21 +208,21 @@ impl Crew {
     /// # Safety
     /// - The calling thread is that member, and stays it while the seat is used.
     pub(crate) unsafe fn seat(&self, index: u32) -> Seat<'_> {
-        Seat { crew: self, index, here: PhantomData }
+        Seat { join_team: self, index, here: PhantomData }
     }
 }
 
-/// A member's place in a crew, on the member's thread.
+/// A member's place in a join team, on the member's thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Seat<'a> {
-    crew: &'a Crew,
+    join_team: &'a JoinTeam,
     index: u32,
     here: PhantomData<*const ()>,
 }
 
 impl<'a> Seat<'a> {
-    pub(super) fn crew(self) -> &'a Crew {
-        self.crew
+    pub(super) fn join_team(self) -> &'a JoinTeam {
+        self.join_team
     }
 
     pub(crate) fn index(self) -> u32 {
@@ -229,13 +230,13 @@ impl<'a> Seat<'a> {
     }
 
     fn mate(self) -> &'a Mate {
-        &self.crew.mates[self.index as usize]
+        &self.join_team.mates[self.index as usize]
     }
 
     /// The other members, near ones first.
     #[inline]
     fn others(self) -> impl Iterator<Item = usize> + use<'a> {
-        self.crew.nearness.others(self.index as usize, self.crew.mates.len())
+        self.join_team.nearness.others(self.index as usize, self.join_team.mates.len())
     }
 
     pub(super) fn deque(self) -> &'a Deque<Frame> {
@@ -261,12 +262,12 @@ impl<'a> Seat<'a> {
         let me = Runner { member: self.index, tag: deque.tag() }.pack();
         let may_take = |&member: &usize| {
             // ORDERING: Relaxed - see Waiting in the module head.
-            let wants = self.crew.mates[member].rare.wants.load(Relaxed);
+            let wants = self.join_team.mates[member].rare.wants.load(Relaxed);
             wants == ANYTHING || wants == me
         };
         let candidates = self.others().filter(may_take);
-        self.crew.idle.wake_one(candidates, |member| &self.crew.mates[member].rare.point);
-        if let Some(Around { scope, wake, .. }) = self.crew.around {
+        self.join_team.idle.wake_one(candidates, |member| &self.join_team.mates[member].rare.point);
+        if let Some(Around { scope, wake, .. }) = self.join_team.around {
             // SAFETY: - `serve`'s contract.
             unsafe { wake(scope, self.index as usize) };
         }
@@ -275,7 +276,7 @@ impl<'a> Seat<'a> {
     /// What the member has for others that is larger than what it would offer them now: for each of
     /// these one of them will have something to do.
     pub(super) fn tasks(self) -> usize {
-        self.crew.around.map_or(0, |Around { scope, tasks, .. }| {
+        self.join_team.around.map_or(0, |Around { scope, tasks, .. }| {
             // SAFETY: - `serve`'s contract.
             unsafe { tasks(scope, self.index as usize) }
         })
@@ -289,7 +290,7 @@ impl<'a> Seat<'a> {
     /// True when some member may have offered a half that [`Seat::run_any`] would run.
     pub(crate) fn may_run_any(self) -> bool {
         self.deque().is_empty()
-            && self.others().any(|victim| !self.crew.mates[victim].deque.is_empty())
+            && self.others().any(|victim| !self.join_team.mates[victim].deque.is_empty())
     }
 
     /// Runs a half that another member offered, by a member that waits in a way of its own. False
@@ -299,7 +300,7 @@ impl<'a> Seat<'a> {
         if !self.may_run_any() {
             return false;
         }
-        let mates = &self.crew.mates;
+        let mates = &self.join_team.mates;
         let steal = |victim: usize| mates[victim].deque.steal(None);
         let Some(frame) = self.others().find_map(steal) else { return false };
         begin();
@@ -321,12 +322,14 @@ impl<'a> Seat<'a> {
     pub(crate) fn wait_for(self, frame: &Frame) -> bool {
         let mut done = true;
         let thief = || match frame.state() {
-            State::Runs(thief) => self.crew.mates[thief.member as usize].rare.occupant.thread(),
+            State::Runs(thief) => {
+                self.join_team.mates[thief.member as usize].rare.occupant.thread()
+            }
             _ => None,
         };
         self.wait(thief, || match frame.state() {
             State::Done => Look::Ready,
-            _ if self.crew.is_parents() => {
+            _ if self.join_team.is_parents() => {
                 done = false;
                 Look::Ready
             }
@@ -355,7 +358,7 @@ impl<'a> Seat<'a> {
         self.wait(nobody, || {
             // ORDERING: Acquire - pairs with the Release in `end_region`.
             let has_ended = || course.ended.load(Acquire);
-            if has_ended() || self.crew.is_parents() {
+            if has_ended() || self.join_team.is_parents() {
                 return Look::Ready;
             }
             self.look_around(has_ended)
@@ -374,7 +377,7 @@ impl<'a> Seat<'a> {
     pub(super) fn end_region(self, course: &Course) {
         // ORDERING: Release - pairs with `work`.
         course.ended.store(true, Release);
-        for mate in &self.crew.mates[1..] {
+        for mate in &self.join_team.mates[1..] {
             mate.rare.point.notify_all();
         }
     }
@@ -382,7 +385,7 @@ impl<'a> Seat<'a> {
     /// A look for something that belongs to what `thief` runs, by a member that waits until
     /// `is_over`.
     fn look_at(self, thief: Runner, is_over: impl Fn() -> bool) -> Look {
-        match self.crew.mates[thief.member as usize].deque.steal(Some(thief.tag)) {
+        match self.join_team.mates[thief.member as usize].deque.steal(Some(thief.tag)) {
             Some(frame) => self.run_stolen(frame, is_over),
             None => self.go_idle(thief.pack()),
         }
@@ -390,7 +393,7 @@ impl<'a> Seat<'a> {
 
     /// A look for anything, likewise.
     fn look_around(self, is_over: impl Fn() -> bool) -> Look {
-        let mates = &self.crew.mates;
+        let mates = &self.join_team.mates;
         let stolen = self.others().find_map(|victim| mates[victim].deque.steal(None));
         match stolen {
             Some(frame) => self.run_stolen(frame, is_over),
@@ -404,7 +407,7 @@ impl<'a> Seat<'a> {
         if rare.wants.load(Relaxed) != wants {
             rare.wants.store(wants, Relaxed);
         }
-        self.crew.idle.look(self.index as usize)
+        self.join_team.idle.look(self.index as usize)
     }
 
     /// Waits for the thread that `awaited` says, if any.
@@ -413,12 +416,12 @@ impl<'a> Seat<'a> {
         let crowd = local.membership().crowd;
         let look_around = || patience::beside(local, crowd, awaited().into_iter());
         patience::wait(&self.mate().rare.point, local, crowd, look_around, look);
-        self.crew.idle.take(self.index as usize);
+        self.join_team.idle.take(self.index as usize);
     }
 
     fn run_stolen(self, frame: *const Frame, is_over: impl Fn() -> bool) -> Look {
         local().counters().stole();
-        self.crew.idle.take(self.index as usize);
+        self.join_team.idle.take(self.index as usize);
         let outer = self.begin();
         // SAFETY: - stolen just now: its joiner waits for it.
         let this = unsafe { &*frame };
@@ -464,6 +467,6 @@ impl<'a> Seat<'a> {
     fn run(self, frame: *const Frame) {
         // SAFETY: - the callers took it just now.
         let joiner = unsafe { Frame::run(frame) };
-        self.crew.mates[joiner as usize].rare.point.notify_all();
+        self.join_team.mates[joiner as usize].rare.point.notify_all();
     }
 }
