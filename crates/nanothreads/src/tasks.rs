@@ -3,7 +3,7 @@
 //! # Vocabulary
 //! - A *nano-thread* is what a task becomes when it runs: a closure which may wait for others and
 //!   leaves its processor to them meanwhile. It is called on a stack that others used before it (a
-//!   *carrier*), and keeps that when it waits.
+//!   *fiber*), and keeps that when it waits.
 //! - Its *inputs* are what must happen before it goes on ([`inputs`]); its *successors* are those
 //!   for which it is such an input ([`successors`]).
 //! - Nano-threads that wait on one thread are *nested*: they go on in the reverse order of their
@@ -18,7 +18,7 @@
 //! # Files, from the bottom up
 //! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `task_mutex`, `stack` and what the
 //! sanitizer and reports of overflows need of it: parts that know no task. `descriptor`, `node`,
-//! `carrier`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with
+//! `fiber`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with
 //! each other. `vacancies`, `offers`: places that a thread has left, and offers again. `scheduler`,
 //! `seat`, `watch`: a team, a member's place in it, waits without an end. `scope`; `task`,
 //! `task_group`, `group`, `completion`: the handle, and what it makes.
@@ -28,14 +28,13 @@
 //! deepest one uses work descriptors ([`par_for`](crate::par_for()), [`join`](fn@crate::join)).
 
 mod body;
-mod carrier;
 pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod depend;
 mod descriptor;
 mod doors;
 mod exclusive;
-mod fibers;
+mod fiber;
 pub(crate) mod group;
 mod held;
 mod inherited;
@@ -57,5 +56,6 @@ mod successors;
 pub(crate) mod task;
 pub(crate) mod task_group;
 mod task_mutex;
+mod tsan_fibers;
 mod vacancies;
 pub(crate) mod watch;

@@ -4,8 +4,8 @@
 //! # Life
 //! Created (the closure stands in the descriptor; a plain task's memory comes from its creator's
 //! free list, [`pool`](super::pool)) -> ready, when its inputs are there and its mutexes passed ->
-//! running, on a [carrier](super::carrier) of the member that took it, its *home* -> suspended,
-//! with the carrier, and resumed there any number of times -> ended -> finished, when its children
+//! running, on a [fiber](super::fiber) of the member that took it, its *home* -> suspended,
+//! with the fiber, and resumed there any number of times -> ended -> finished, when its children
 //! are, too: successors and parent are told, the queue's reference is dropped. Only what has not
 //! started is ever in a queue that others steal from.
 //!
@@ -23,7 +23,7 @@
 //!     not `Send`.
 
 use crate::tasks::body::Body;
-use crate::tasks::carrier::Carrier;
+use crate::tasks::fiber::Fiber;
 use crate::tasks::inherited::{Inherited, Settings};
 use crate::tasks::node::{Node, Phase, ScopeId};
 use crate::tasks::overflow::Label;
@@ -112,8 +112,8 @@ pub(crate) enum Pause {
 /// The running half of a nano-thread.
 struct Strand {
     body: UnsafeCell<Body>,
-    /// The carrier on whose stack it runs, once it has started; null: it runs on the member's own.
-    carrier: Cell<*const Carrier>,
+    /// The fiber on whose stack it runs, once it has started; null: it runs on the member's own.
+    fiber: Cell<*const Fiber>,
     pause: Cell<Pause>,
 }
 
@@ -258,7 +258,7 @@ impl Nano {
             rare,
             strand: Strand {
                 body: UnsafeCell::new(body),
-                carrier: Cell::new(ptr::null()),
+                fiber: Cell::new(ptr::null()),
                 pause: Cell::new(Pause::Waits),
             },
         }
@@ -430,23 +430,23 @@ impl Nano {
         self.strand.pause.set(pause);
     }
 
-    /// It starts on `carrier`. By its home.
-    pub(crate) fn set_carrier(&self, carrier: *const Carrier) {
-        self.strand.carrier.set(carrier);
+    /// It starts on `fiber`. By its home.
+    pub(crate) fn set_fiber(&self, fiber: *const Fiber) {
+        self.strand.fiber.set(fiber);
     }
 
-    /// The carrier on whose stack it is. By its home.
-    pub(crate) fn carrier(&self) -> *const Carrier {
-        self.strand.carrier.get()
+    /// The fiber on whose stack it is. By its home.
+    pub(crate) fn fiber(&self) -> *const Fiber {
+        self.strand.fiber.get()
     }
 
     /// Goes back to the loop that resumed it, until it is resumed again.
     ///
     /// # Safety
-    /// - It runs now, on a carrier, and the caller is on its stack.
+    /// - It runs now, on a fiber, and the caller is on its stack.
     pub(crate) unsafe fn suspend(&self) {
         // SAFETY: - set when it started; it is on its stack.
-        unsafe { (*self.carrier()).suspend() };
+        unsafe { (*self.fiber()).suspend() };
     }
 
     /// Keeps the payload of its own panic for its parent.

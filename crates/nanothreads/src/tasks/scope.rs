@@ -73,8 +73,8 @@ pub struct Scope<'scope> {
     member: usize,
     /// The nano-thread whose handle this is; `None`: that of a scope's body on a kernel thread.
     owner: Option<NanoPtr>,
-    /// It is on a carrier, which it may leave.
-    is_carried: bool,
+    /// It is on a fiber, which it may leave.
+    is_on_fiber: bool,
     /// What its tasks have that say nothing themselves.
     inherited: Inherited,
     /// Made by the first task with dependences by address.
@@ -196,12 +196,12 @@ where
 /// before those of children.
 ///
 /// # Safety
-/// - `node` is running, and its owner's, which runs on `seat`, the caller's; `is_carried` as in
+/// - `node` is running, and its owner's, which runs on `seat`, the caller's; `is_on_fiber` as in
 ///   [`Scope::new`]. `inherited` lives as long as the node's children.
 pub(crate) unsafe fn run_and_join<'scope, B, R>(
     node: &Node,
     seat: Seat,
-    is_carried: bool,
+    is_on_fiber: bool,
     inherited: Inherited,
     body: B,
 ) -> thread::Result<R>
@@ -209,7 +209,7 @@ where
     B: FnOnce(&Scope<'scope>) -> R,
 {
     // SAFETY: - caller's contract.
-    let handle = unsafe { Scope::new(node, seat, is_carried, inherited) };
+    let handle = unsafe { Scope::new(node, seat, is_on_fiber, inherited) };
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&handle)));
     let scheduler = seat.scheduler();
@@ -236,15 +236,15 @@ where
 impl<'scope> Scope<'scope> {
     /// # Safety
     /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's. It
-    ///   belongs to what is current there, which is on a carrier if `is_carried`.
+    ///   belongs to what is current there, which is on a fiber if `is_on_fiber`.
     #[inline]
-    unsafe fn new(node: *const Node, seat: Seat, is_carried: bool, inherited: Inherited) -> Self {
+    unsafe fn new(node: *const Node, seat: Seat, is_on_fiber: bool, inherited: Inherited) -> Self {
         Self {
             node,
             scheduler: NonNull::from(seat.scheduler()),
             member: seat.index(),
             owner: seat.current(),
-            is_carried,
+            is_on_fiber,
             inherited,
             table: RefCell::default(),
             invariant: PhantomData,
@@ -392,15 +392,15 @@ impl<'scope> Scope<'scope> {
     /// The nano-thread that the caller is, if its stack may be left now. Not on a kernel thread's
     /// own stack, and not while a region that it forked is open on this kernel thread.
     pub(crate) fn switchable(&self) -> Option<NanoPtr> {
-        self.owner.filter(|&strand| self.is_carried && self.seat().can_switch_from(strand))
+        self.owner.filter(|&strand| self.is_on_fiber && self.seat().can_switch_from(strand))
     }
 
     pub(crate) fn inherited(&self) -> Inherited {
         self.inherited
     }
 
-    pub(crate) fn is_carried(&self) -> bool {
-        self.is_carried
+    pub(crate) fn is_on_fiber(&self) -> bool {
+        self.is_on_fiber
     }
 
     /// Panics if the owner waits: safe code cannot get here then, unless it smuggled a handle to
@@ -451,7 +451,7 @@ fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
         let inherited = unsafe { start.nano.get() }.inherited();
         // SAFETY: - as above; the settings are those of a group that waits for this nano-thread.
         let scope =
-            unsafe { Scope::new(start.nano.node(), start.seat, start.is_carried, inherited) };
+            unsafe { Scope::new(start.nano.node(), start.seat, start.is_on_fiber, inherited) };
         task(&scope);
     }
 }

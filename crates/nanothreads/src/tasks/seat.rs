@@ -6,8 +6,8 @@
 //! [`scheduler`](super::scheduler).
 
 use crate::join;
-use crate::tasks::carrier::Carrier;
 use crate::tasks::descriptor::NanoPtr;
+use crate::tasks::fiber::Fiber;
 use crate::tasks::held::Held;
 use crate::tasks::node::Node;
 use crate::tasks::offers::{Offers, Part};
@@ -46,11 +46,11 @@ pub(super) struct Own {
     idle_turns: Cell<u32>,
     /// Nano-threads that were created here.
     created: Cell<u64>,
-    /// Carriers without a nano-thread.
-    carriers: RefCell<Vec<*const Carrier>>,
-    /// What a carrier that rests leaves to the loop that resumed it.
+    /// Fibers without a nano-thread.
+    fibers: RefCell<Vec<*const Fiber>>,
+    /// What a fiber that rests leaves to the loop that resumed it.
     handover: Cell<Option<NanoPtr>>,
-    /// A waiter on a kernel thread's own stack may go on: the carrier is to rest.
+    /// A waiter on a kernel thread's own stack may go on: the fiber is to rest.
     attention: Cell<bool>,
     /// The member's thread has better to do elsewhere.
     leaves: Cell<bool>,
@@ -61,8 +61,8 @@ pub(super) struct Own {
     free_list: FreeList,
 }
 
-/// Carriers that a member keeps for later; the stacks of more go back to the thread's pool.
-const CARRIERS: usize = 64;
+/// Fibers that a member keeps for later; the stacks of more go back to the thread's pool.
+const FIBERS: usize = 64;
 
 impl Own {
     pub(super) fn new() -> Self {
@@ -75,7 +75,7 @@ impl Own {
             yields: Cell::new(false),
             idle_turns: Cell::new(0),
             created: Cell::new(0),
-            carriers: RefCell::default(),
+            fibers: RefCell::default(),
             handover: Cell::new(None),
             attention: Cell::new(false),
             leaves: Cell::new(false),
@@ -107,8 +107,8 @@ impl Own {
 pub(super) struct Start<'a> {
     pub(super) nano: NanoPtr,
     pub(super) seat: Seat<'a>,
-    /// On a carrier; on another stack it keeps that while it waits.
-    pub(super) is_carried: bool,
+    /// On a fiber; on another stack it keeps that while it waits.
+    pub(super) is_on_fiber: bool,
 }
 
 /// A member's place at its scheduler, on the member's thread.

@@ -6,8 +6,8 @@
 //! last, warm in the cache, is used next.
 
 use crate::builder::{self, LEAST_TASK_STACK as LEAST_SIZE};
-use crate::tasks::fibers::Fibers;
 use crate::tasks::overflow::{self, Guard};
+use crate::tasks::tsan_fibers::TsanFibers;
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
 use platform::SysResult;
@@ -71,7 +71,7 @@ pub(crate) struct Stack {
     memory: GuardedMapping,
     guard: Guard,
     valgrind: Option<ValgrindStackRegistration>,
-    fibers: Fibers,
+    tsan_fibers: TsanFibers,
     /// Of the default size.
     poolable: bool,
 }
@@ -105,7 +105,7 @@ impl Stack {
 
     /// Puts the stack into the calling thread's pool.
     pub(crate) fn give_back(mut self) {
-        if self.poolable && self.fibers.may_go_on() {
+        if self.poolable && self.tsan_fibers.may_go_on() {
             let _ = POOL.try_with(|pool| {
                 let mut pool = pool.borrow_mut();
                 if pool.stacks.len() < POOLED {
@@ -121,8 +121,8 @@ impl Stack {
     }
 
     /// What ThreadSanitizer is told when a thread goes to the stack.
-    pub(crate) fn fibers(&self) -> Fibers {
-        self.fibers
+    pub(crate) fn tsan_fibers(&self) -> TsanFibers {
+        self.tsan_fibers
     }
 
     fn map(size: usize, poolable: bool) -> SysResult<Self> {
@@ -132,7 +132,7 @@ impl Stack {
         let usable = ptr::with_exposed_provenance_mut(usable.get());
         let valgrind = Some(ValgrindStackRegistration::new(usable, memory.size()));
         let guard = Guard::register(memory.low().get(), memory.guard(), memory.size());
-        Ok(Self { memory, guard, valgrind, fibers: Fibers::new(), poolable })
+        Ok(Self { memory, guard, valgrind, tsan_fibers: TsanFibers::new(), poolable })
     }
 }
 
@@ -142,7 +142,7 @@ impl Drop for Stack {
         self.valgrind = None;
         self.guard.unregister();
         // SAFETY: - what ran on the stack has returned.
-        unsafe { self.fibers.destroy() };
+        unsafe { self.tsan_fibers.destroy() };
     }
 }
 

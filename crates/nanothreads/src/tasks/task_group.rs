@@ -87,7 +87,7 @@ impl Scope<'_> {
         let node = Node::running(self.node(), ScopeId::of(seat.scheduler()), home);
         // SAFETY: - the node is on this frame until its children are done; the handle's owner is
         //           current, on this seat. The settings are on the caller's frame, or above.
-        let result = unsafe { run_and_join(&node, seat, self.is_carried(), settings, body) };
+        let result = unsafe { run_and_join(&node, seat, self.is_on_fiber(), settings, body) };
         result.unwrap_or_else(|payload| resume_unwind(payload))
     }
 }

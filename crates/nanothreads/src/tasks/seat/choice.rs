@@ -22,7 +22,7 @@ impl Seat<'_> {
         let may_go = || done() && own.local.is_level();
         while !may_go() {
             if done() {
-                // What ends now may be the last one in the way: its carrier is to rest.
+                // What ends now may be the last one in the way: its fiber is to rest.
                 own.attention.set(true);
             }
             if let Some(nano) = self.pick().or_else(|| self.wait_for_work(&may_go)) {
@@ -44,8 +44,8 @@ impl Seat<'_> {
         self.own().local.end_wait(floor);
     }
 
-    /// The caller has let others run on top of its stack. On a carrier that stack is on top of
-    /// another one, where a nano-thread may wait as well: a carrier above may have rested for the
+    /// The caller has let others run on top of its stack. On a fiber that stack is on top of
+    /// another one, where a nano-thread may wait as well: a fiber above may have rested for the
     /// sake of that one, and this one is to rest, too.
     fn pass_attention_on(self) {
         let own = self.own();

@@ -54,7 +54,7 @@ impl<'a> Seat<'a> {
     /// Runs a half of a join that another member offers, on the member's own stack. False when
     /// there is none.
     pub(super) fn run_half(self, is_over: impl Fn() -> bool) -> bool {
-        // Carriers are too small for a recursion of unknown depth.
+        // Fibers are too small for a recursion of unknown depth.
         let mate = self.mate().filter(|mate| self.current().is_none() && mate.may_run_any());
         let Some(mate) = mate else { return false };
         let _visit = self.own().place.get().and_then(|place| local().go_to(place));

@@ -1,9 +1,9 @@
-//! How a member runs a nano-thread to its end or its next wait: on a carrier, or on its own stack.
+//! How a member runs a nano-thread to its end or its next wait: on a fiber, or on its own stack.
 
-use super::{CARRIERS, Seat, Start};
+use super::{FIBERS, Seat, Start};
 use crate::join;
-use crate::tasks::carrier::{Carrier, Rest};
 use crate::tasks::descriptor::NanoPtr;
+use crate::tasks::fiber::{Fiber, Rest};
 use crate::tasks::node::Phase;
 use engine::local::local;
 use engine::safe_point;
@@ -14,7 +14,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 impl Seat<'_> {
-    /// Runs `nano`, and what its carrier leaves to this loop, on top of the caller's stack.
+    /// Runs `nano`, and what its fiber leaves to this loop, on top of the caller's stack.
     pub(super) fn run(self, nano: NanoPtr) {
         let _visit = self.own().place.get().and_then(|place| local().go_to(place));
         // A region that is open on the caller's stack is none of the nano-thread's.
@@ -22,16 +22,16 @@ impl Seat<'_> {
         let _here = self.mate().map(join::at);
         let mut next = Some(nano);
         while let Some(nano) = next {
-            // SAFETY: - I1: taken from a queue, or left to us by a carrier.
+            // SAFETY: - I1: taken from a queue, or left to us by a fiber.
             let this = unsafe { nano.get() };
             next = if this.is_started() {
-                self.resume(this.carrier(), nano)
+                self.resume(this.fiber(), nano)
             } else {
-                match self.carrier(this.stack_size()) {
-                    Ok(carrier) => {
+                match self.fiber(this.stack_size()) {
+                    Ok(fiber) => {
                         // SAFETY: - idle, or new: ours.
-                        unsafe { &*carrier }.give(nano);
-                        self.resume(carrier, nano)
+                        unsafe { &*fiber }.give(nano);
+                        self.resume(fiber, nano)
                     }
                     Err(error) => {
                         warn_of_stacks(&error);
@@ -43,27 +43,27 @@ impl Seat<'_> {
         }
     }
 
-    /// A carrier for a nano-thread that asked for `size` bytes of stack.
-    fn carrier(self, size: usize) -> SysResult<*const Carrier> {
+    /// A fiber for a nano-thread that asked for `size` bytes of stack.
+    fn fiber(self, size: usize) -> SysResult<*const Fiber> {
         if size == 0
-            && let Some(carrier) = self.own().carriers.borrow_mut().pop()
+            && let Some(fiber) = self.own().fibers.borrow_mut().pop()
         {
-            return Ok(carrier);
+            return Ok(fiber);
         }
         // SAFETY: - the seat stays on its thread; `retire` ends those that are kept, before the
         // scope ends.
-        unsafe { Carrier::start(size, move |carrier| self.carry(carrier)) }
+        unsafe { Fiber::start(size, move |fiber| self.serve(fiber)) }
     }
 
-    /// Lets `carrier` run until it gives control back; returns what it leaves to us.
-    fn resume(self, carrier: *const Carrier, nano: NanoPtr) -> Option<NanoPtr> {
+    /// Lets `fiber` run until it gives control back; returns what it leaves to us.
+    fn resume(self, fiber: *const Fiber, nano: NanoPtr) -> Option<NanoPtr> {
         let own = self.own();
         self.prepare_for(nano);
         let current = own.current.replace(Some(nano));
         let level = own.level.replace(local().membership().level);
         let pins = own.pins.replace(local().pins());
         // SAFETY: - idle, or that of a suspended nano-thread which is ours to move on.
-        let rest = unsafe { Carrier::resume(carrier) };
+        let rest = unsafe { Fiber::resume(fiber) };
         let last = own.current.replace(current);
         own.level.set(level);
         own.pins.set(pins);
@@ -76,58 +76,58 @@ impl Seat<'_> {
                 }
                 return None;
             }
-            Rest::Idle => self.keep(carrier),
+            Rest::Idle => self.keep(fiber),
             Rest::Returned => {}
         }
         own.handover.take()
     }
 
-    fn keep(self, carrier: *const Carrier) {
-        let mut carriers = self.own().carriers.borrow_mut();
-        if carriers.len() < CARRIERS {
-            carriers.push(carrier);
+    fn keep(self, fiber: *const Fiber) {
+        let mut fibers = self.own().fibers.borrow_mut();
+        if fibers.len() < FIBERS {
+            fibers.push(fiber);
         } else {
             // SAFETY: - idle, and nothing was given to it: it returns.
-            unsafe { Carrier::resume(carrier) };
+            unsafe { Fiber::resume(fiber) };
         }
     }
 
-    /// The member's thread is done with the scope, which is over or left: ends its carriers.
+    /// The member's thread is done with the scope, which is over or left: ends its fibers.
     pub(crate) fn retire(self) {
         self.own().offers.settle();
-        for carrier in self.own().carriers.take() {
+        for fiber in self.own().fibers.take() {
             // SAFETY: - idle, and nothing was given to it: it returns.
-            unsafe { Carrier::resume(carrier) };
+            unsafe { Fiber::resume(fiber) };
         }
     }
 
-    /// What a carrier does on its stack.
-    fn carry(self, carrier: &Carrier) {
-        while let Some(first) = carrier.take_next() {
+    /// What a fiber does on its stack.
+    fn serve(self, fiber: &Fiber) {
+        while let Some(first) = fiber.take_next() {
             let mut next = Some(first);
             while let Some(nano) = next {
-                let successor = self.run_here(nano, Some(carrier));
-                next = self.next_on(carrier, successor);
+                let successor = self.run_here(nano, Some(fiber));
+                next = self.next_on(fiber, successor);
             }
-            if carrier.is_single() {
+            if fiber.is_single() {
                 return;
             }
             // SAFETY: - this is its stack.
-            unsafe { carrier.rest() };
+            unsafe { fiber.rest() };
         }
     }
 
-    /// What `carrier` runs next. `None`: it is to rest; what comes next is left to the loop that
+    /// What `fiber` runs next. `None`: it is to rest; what comes next is left to the loop that
     /// resumed it.
     #[inline]
-    fn next_on(self, carrier: &Carrier, successor: Option<NanoPtr>) -> Option<NanoPtr> {
+    fn next_on(self, fiber: &Fiber, successor: Option<NanoPtr>) -> Option<NanoPtr> {
         let own = self.own();
         let next = self
             .unless_outranked(successor)
             .or_else(|| if own.attention.take() { None } else { self.pick() })?;
         // SAFETY: - I1: it is ours.
         let this = unsafe { next.get() };
-        if this.is_started() || this.stack_size() != 0 || carrier.is_single() {
+        if this.is_started() || this.stack_size() != 0 || fiber.is_single() {
             own.handover.set(Some(next));
             return None;
         }
@@ -146,10 +146,10 @@ impl Seat<'_> {
         Some(successor)
     }
 
-    /// Runs an unstarted nano-thread to its end, on the stack of `carrier`, or on the member's own.
+    /// Runs an unstarted nano-thread to its end, on the stack of `fiber`, or on the member's own.
     /// Returns what became ready by its end.
     #[inline]
-    pub(crate) fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
+    pub(crate) fn run_here(self, nano: NanoPtr, fiber: Option<&Fiber>) -> Option<NanoPtr> {
         // SAFETY: - I1: taken from a queue.
         let this = unsafe { nano.get() };
         safe_point::between_pieces();
@@ -166,9 +166,9 @@ impl Seat<'_> {
             {
                 this.fail(payload);
             }
-        } else if let Some(carrier) = carrier {
-            carrier.label(this);
-            this.set_carrier(carrier);
+        } else if let Some(fiber) = fiber {
+            fiber.label(this);
+            this.set_fiber(fiber);
             self.own().current.set(Some(nano));
             call_body(nano, self, true);
         } else {
@@ -186,12 +186,12 @@ impl Seat<'_> {
 }
 
 /// Calls the closure of a nano-thread that was started just now by `seat`'s member, and is current
-/// there. `is_carried`: as in [`Start`].
+/// there. `is_on_fiber`: as in [`Start`].
 #[inline]
-fn call_body(nano: NanoPtr, seat: Seat, is_carried: bool) {
+fn call_body(nano: NanoPtr, seat: Seat, is_on_fiber: bool) {
     // SAFETY: - it was started by the calling thread, and does not end before this returns.
     let this = unsafe { nano.get() };
-    let start = Start { nano, seat, is_carried };
+    let start = Start { nano, seat, is_on_fiber };
     // SAFETY: - started just now, once; the closure was made for a start (`scope::call_of`).
     let run = || unsafe { this.call_body(ptr::from_ref(&start).cast()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {

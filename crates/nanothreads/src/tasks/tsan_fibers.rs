@@ -19,7 +19,7 @@
 //! The functions here are part of their callers: a call of their own would be entered in one list
 //! and left in another.
 
-pub(crate) use told::Fibers;
+pub(crate) use told::TsanFibers;
 
 #[cfg(tsan)]
 mod told {
@@ -30,7 +30,7 @@ mod told {
 
     /// Two fibers of the sanitizer's, for one stack.
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Fibers {
+    pub(crate) struct TsanFibers {
         own: *mut c_void,
         way: *mut c_void,
         /// Coroutines that have ended on the stack.
@@ -50,7 +50,7 @@ mod told {
         fn __tsan_switch_to_fiber(fiber: *mut c_void, flags: u32);
     }
 
-    impl Fibers {
+    impl TsanFibers {
         /// Of a new stack.
         pub(crate) fn new() -> Self {
             // SAFETY: - any thread may call it.
@@ -127,12 +127,12 @@ mod told {
 mod told {
     /// Nothing has to be told.
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Fibers;
+    pub(crate) struct TsanFibers;
 
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Origin;
 
-    impl Fibers {
+    impl TsanFibers {
         pub(crate) fn new() -> Self {
             Self
         }
