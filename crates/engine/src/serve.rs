@@ -8,7 +8,7 @@ use crate::program::config::Waiting;
 use crate::program::program;
 use crate::protocols::wait_point::{Look, SHORT};
 use crate::regions::fork_join::WAKE;
-use crate::thread::membership::{Carrier, Membership};
+use crate::thread::membership::{Membership, ResultPlace};
 use crate::thread::{Local, current};
 use crate::waits::patience::{self, Wait};
 use crate::work::{Offered, Region, Work, WorkDescriptor};
@@ -78,7 +78,7 @@ fn main(worker: &'static Worker, heir: Option<Heir>) {
 #[inline]
 fn run_line(worker: &'static Worker, local: &Local, descriptor: &WorkDescriptor) {
     worker.settle();
-    let membership = descriptor.membership(Some(Carrier::Line(worker)));
+    let membership = descriptor.membership(Some(ResultPlace::Line(worker)));
     run_part(local, membership, descriptor.work, worker.data_of(descriptor));
 }
 
@@ -125,7 +125,7 @@ fn run_broadcast(worker: &'static Worker, local: &Local, region: &Region, progre
     progress.crowd = region.crowd;
     // SAFETY: - found by this thread; given back before the work runs.
     let id = unsafe { worker.attached() }.id();
-    let membership = region.membership(id, Some(Carrier::Arrival(worker)));
+    let membership = region.membership(id, Some(ResultPlace::Arrival(worker)));
     run_part(local, membership, region.work, region.data);
     // SAFETY: - as above; while this thread gathers it neither looks nor runs work.
     unsafe { worker.attached() }.gather_flock(local, region.size, region.crowd);

@@ -2,7 +2,7 @@
 
 use engine::captures::Captures;
 use engine::local::local;
-use engine::membership::Carrier;
+use engine::membership::ResultPlace;
 use engine::panics::{FirstPanic, Payload};
 use engine::team::{Carried, Concurrency, Team};
 use engine::work::{Member, Work};
@@ -93,8 +93,8 @@ fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body
 unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
     if let Some(payload) = call_body(unsafe { &*data.cast::<F>() }, member) {
-        match local().membership().carrier {
-            Some(Carrier::Line(worker)) => worker.keep_panic(payload),
+        match local().membership().result_place {
+            Some(ResultPlace::Line(worker)) => worker.keep_panic(payload),
             // A child that the body forked: a thread that runs what is carried in a line has that
             // line.
             _ => local().keep_panic(payload),

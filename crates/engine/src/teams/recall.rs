@@ -147,7 +147,7 @@ impl Recall {
         let workers = unsafe { &*self.workers.get() };
         let own = local().membership();
         let call = |(worker, id): (&&'static Worker, u32)| {
-            let membership = Membership { id, carrier: None, ..own };
+            let membership = Membership { id, result_place: None, ..own };
             Call { recall: self, worker, membership, help, data, ticket: AtomicU64::new(0) }
         };
         let workers = workers.iter().zip(1..).map(call).collect();

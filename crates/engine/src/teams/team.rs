@@ -22,7 +22,7 @@ use crate::program::config::Dispatch;
 use crate::program::program;
 use crate::regions::fork_join;
 use crate::teams::recall::{Calls, NoCalls, Recall};
-use crate::thread::membership::{Carrier, Membership};
+use crate::thread::membership::{Membership, ResultPlace};
 use crate::thread::{Local, Need, Reservation, local};
 use crate::work::captures::Captures;
 use crate::work::{Member, Region, Work};
@@ -270,7 +270,7 @@ impl Team {
                 level,
                 crowd: outer.crowd,
                 root: outer.root,
-                carrier: None,
+                result_place: None,
             };
             local.run(alone, work, data);
             local.settle();
@@ -364,7 +364,11 @@ unsafe fn run_what_is_not_begun(
     for (&worker, id) in members.iter().zip(1..) {
         // SAFETY: - caller's contract.
         if !born.is_parents() && !worker.is_joined() && unsafe { worker.take_back() } {
-            local.run(region.membership(id, Some(Carrier::Line(worker))), region.work, region.data);
+            local.run(
+                region.membership(id, Some(ResultPlace::Line(worker))),
+                region.work,
+                region.data,
+            );
         }
     }
 }
@@ -406,13 +410,16 @@ impl Joined<'_> {
     /// Takes what member `id` (not 0) put on its line.
     ///
     /// # Safety
-    /// - That member has put a `V` through its [`Carrier`], which was not taken yet.
+    /// - That member has put a `V` through its [`ResultPlace`], which was not taken yet.
     /// - The caller has supplied no work since the join.
     pub unsafe fn take<V: Send>(&self, id: usize) -> V {
         let worker = self.members[id - 1];
-        let carrier =
-            if self.is_broadcast { Carrier::Arrival(worker) } else { Carrier::Line(worker) };
+        let result_place = if self.is_broadcast {
+            ResultPlace::Arrival(worker)
+        } else {
+            ResultPlace::Line(worker)
+        };
         // SAFETY: - caller's contract; this thread is the master that joined.
-        unsafe { carrier.take() }
+        unsafe { result_place.take() }
     }
 }

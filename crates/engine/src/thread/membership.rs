@@ -20,36 +20,36 @@ pub struct Membership {
     /// The root of the region; null outside any region.
     pub root: *const Root,
     /// What the member's result rides home on; `None` for the master, which is at home.
-    pub carrier: Option<Carrier>,
+    pub result_place: Option<ResultPlace>,
 }
 
 impl Membership {
     pub const OUTSIDE: Self =
-        Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null(), carrier: None };
+        Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null(), result_place: None };
 }
 
 /// The line in which a member arrives.
 #[derive(Clone, Copy, Debug)]
-pub enum Carrier {
+pub enum ResultPlace {
     /// The worker's supply line.
     Line(&'static Worker),
     /// The worker's arrival line.
     Arrival(&'static Worker),
 }
 
-impl Carrier {
+impl ResultPlace {
     /// Leaves the member's result, before it arrives.
     ///
     /// # Safety
-    /// - The carrier is that of the calling member's [`Membership`], in the member's own work.
+    /// - The place is that of the calling member's [`Membership`], in the member's own work.
     #[inline]
     pub unsafe fn put<V: Send>(self, value: V) {
         match self {
             // SAFETY: - the member's work is not finished, and it copied the descriptor before it
             // began.
-            Carrier::Line(worker) => unsafe { worker.put_on_line(value) },
+            ResultPlace::Line(worker) => unsafe { worker.put_on_line(value) },
             // SAFETY: - the member has not arrived.
-            Carrier::Arrival(worker) => unsafe { worker.arrival().put(value) },
+            ResultPlace::Arrival(worker) => unsafe { worker.arrival().put(value) },
         }
     }
 
@@ -62,24 +62,24 @@ impl Carrier {
     pub unsafe fn take<V: Send>(self) -> V {
         match self {
             // SAFETY: - caller's contract.
-            Carrier::Line(worker) => unsafe { worker.take_from_line() },
+            ResultPlace::Line(worker) => unsafe { worker.take_from_line() },
             // SAFETY: - caller's contract.
-            Carrier::Arrival(worker) => unsafe { worker.arrival().take() },
+            ResultPlace::Arrival(worker) => unsafe { worker.arrival().take() },
         }
     }
 }
 
 impl Region {
-    /// The place of member `id`, whose result rides on `carrier`.
+    /// The place of member `id`, whose result rides in `result_place`.
     #[inline]
-    pub(crate) fn membership(&self, id: u32, carrier: Option<Carrier>) -> Membership {
+    pub(crate) fn membership(&self, id: u32, result_place: Option<ResultPlace>) -> Membership {
         Membership {
             id,
             size: self.size,
             level: self.level,
             crowd: self.crowd,
             root: self.root,
-            carrier,
+            result_place,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Region {
 impl WorkDescriptor {
     /// The member's place in the region.
     #[inline]
-    pub(crate) fn membership(&self, carrier: Option<Carrier>) -> Membership {
+    pub(crate) fn membership(&self, result_place: Option<ResultPlace>) -> Membership {
         let Self { id, size, level, root, .. } = *self;
         Membership {
             id: id.into(),
@@ -95,7 +95,7 @@ impl WorkDescriptor {
             level: level.into(),
             crowd: self.crowd(),
             root,
-            carrier,
+            result_place,
         }
     }
 }

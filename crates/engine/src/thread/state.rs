@@ -287,7 +287,7 @@ impl Local {
     ) {
         let Member { id, size } = member;
         let root = self.membership.get().root;
-        self.run(Membership { id, size, level, crowd, root, carrier: None }, work, data);
+        self.run(Membership { id, size, level, crowd, root, result_place: None }, work, data);
     }
 
     /// The workers of a team of `size` that `reserve` made room for.

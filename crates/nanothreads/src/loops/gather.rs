@@ -91,14 +91,14 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &team::Team, body:
         let region = unsafe { &*data.cast::<Returning<F, T>>() };
         let mut value = region.run(member);
         let local = local();
-        let carrier = local.membership().carrier;
+        let result_place = local.membership().result_place;
         if ptr::eq(region.master, local) {
             // SAFETY: - by the master.
             unsafe { region.home.with_mut(|home| (*home).put(member.id, value.take())) };
         }
-        if let Some(carrier) = carrier {
-            // SAFETY: - the carrier is this member's, and this is its work.
-            unsafe { carrier.put(value) };
+        if let Some(result_place) = result_place {
+            // SAFETY: - the place is this member's, and this is its work.
+            unsafe { result_place.put(value) };
         }
     }
 
