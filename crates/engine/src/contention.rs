@@ -26,7 +26,7 @@
 //! `late_yields`. *Seen*: a *late yield*: a thread that only yields was away for [`HOLE`] or
 //! longer, and the whole process ran for less than half of that; it is one of the [`CLOSE`] waits
 //! that follow a long one. It is kept as long as the thread stays on the processor. *What follows*:
-//! the thread does not yield where it waits, it sleeps at once ([`crate::waits::patience`]).
+//! the thread does not yield where it waits, it sleeps at once ([`crate::waits::spin_policy`]).
 //! *Cost*: one wait in [`TIMED`] is timed; two system calls for a close look, at most one part in
 //! [`SHARE`] of the time. D15; the papers' machine was dedicated.
 //!

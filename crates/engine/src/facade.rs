@@ -9,7 +9,7 @@ use crate::serve;
 use crate::sizer::{Moment, TeamSizer};
 use crate::teams::team::Team;
 use crate::thread::{current, local};
-use crate::waits::patience::{self, Wait};
+use crate::waits::spin_policy::{self, Wait};
 use platform::affinity::CpuSet;
 
 /// Installs a source of team sizes in the place of the one that the engine would find. False when
@@ -167,7 +167,7 @@ pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
 /// wake, as locks in a program's memory.
 pub fn spin_limit() -> u64 {
     let local = local();
-    patience::limit(local.waiter(), local.membership().crowd, Wait::Inside)
+    spin_policy::limit(local.waiter(), local.membership().crowd, Wait::Inside)
 }
 
 /// To be called between two pieces of work that the calling thread does for a region (chunks of a
@@ -189,5 +189,5 @@ pub fn is_to_follow() -> bool {
 /// As [`wait`], for looks that may make progress.
 pub fn wait_looking(point: &WaitPoint, look: impl FnMut() -> Look) {
     let local = local();
-    patience::wait(point, local, local.membership().crowd, || {}, look);
+    spin_policy::wait(point, local, local.membership().crowd, || {}, look);
 }

@@ -92,7 +92,7 @@ pub use crate::{
     teams::team,
     thread as local,
     thread::{head, membership, split},
-    waits::patience,
+    waits::spin_policy,
     work::captures,
     workers::worker,
 };

@@ -10,7 +10,7 @@ use crate::protocols::wait_point::{Look, SHORT};
 use crate::regions::fork_join::WAKE;
 use crate::thread::membership::{Membership, ResultPlace};
 use crate::thread::{Local, current};
-use crate::waits::patience::{self, Wait};
+use crate::waits::spin_policy::{self, Wait};
 use crate::work::{Offered, Region, Work, WorkDescriptor};
 use crate::workers::worker::{Progress, Worker};
 use heir::Heir;
@@ -164,7 +164,7 @@ fn wait_for_news(worker: &Worker, local: &Local, progress: &Progress) -> Option<
     // A thread that never spins has not been idle for long when it sleeps.
     let spins = program().config().waiting != Waiting::Passive;
     let sleep = |look| sleep(worker, look, lingers_since.get().filter(|_| spins));
-    patience::wait_by(sleep, local.waiter(), (progress.crowd, Wait::Idle), linger, look);
+    spin_policy::wait_by(sleep, local.waiter(), (progress.crowd, Wait::Idle), linger, look);
     broadcast
 }
 

@@ -1,4 +1,4 @@
 //! How threads wait: how long they spin before they sleep, and what they do meanwhile.
 
-pub mod patience;
+pub mod spin_policy;
 pub(crate) mod waiter;

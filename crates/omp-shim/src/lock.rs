@@ -88,7 +88,7 @@ impl SimpleLock {
     #[cfg(not(loom))]
     fn take_soon(&self) -> bool {
         let word = self.0.word();
-        let limit = settings().host.patience().min(SPIN);
+        let limit = settings().host.spin_limit().min(SPIN);
         let ticks = Ticks::about_us(limit);
         let (mut begin, mut pauses, mut offers) = (None, 1, 0);
         loop {

@@ -7,7 +7,7 @@ use crate::program::threads::Threads;
 #[non_exhaustive]
 pub enum Waiting {
     /// Spin while that can pay, then sleep.
-    // The rules are in `waits::patience`.
+    // The rules are in `waits::spin_policy`.
     #[default]
     Auto,
     /// As `Auto`, and longer where no manager says which program has the machine, as long as no

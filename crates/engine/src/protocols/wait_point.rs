@@ -106,7 +106,7 @@ impl WaitPoint {
     }
 
     /// Sleeps until `look` says `Ready`, looking at least once before each sleep. No spinning: see
-    /// [`patience`](crate::waits::patience) for waits that spin first.
+    /// [`spin_policy`](crate::waits::spin_policy) for waits that spin first.
     pub fn sleep_until(&self, mut look: impl FnMut() -> Look) {
         loop {
             // ORDERING: Acquire (W1) - pairs with N5.

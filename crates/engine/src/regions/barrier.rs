@@ -28,7 +28,7 @@ pub mod pair;
 use crate::protocols::wait_point::{Look, WaitPoint};
 use crate::regions::occupant::Occupant;
 use crate::thread::{Local, local};
-use crate::waits::patience;
+use crate::waits::spin_policy;
 use pair::Pair;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
@@ -133,14 +133,14 @@ impl Barrier {
             let all_arrived = || self.all_arrived(&awaited, round);
             // Members that have arrived may have left tasks: those come first, with all the rules
             // of waiting.
-            if !((all_arrived() || patience::holds_soon(crowd, all_arrived)) && complete()) {
+            if !((all_arrived() || spin_policy::holds_soon(crowd, all_arrived)) && complete()) {
                 let look = || {
                     if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) }
                 };
                 self.wait_at(&self.gathering, || awaited.get(), look);
             }
             self.release_round(round);
-        } else if !patience::holds_soon(crowd, || self.is_released(id, round)) {
+        } else if !spin_policy::holds_soon(crowd, || self.is_released(id, round)) {
             let look =
                 || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) };
             self.wait_at(&self.released, || 0, look);
@@ -155,7 +155,7 @@ impl Barrier {
     #[inline]
     pub fn leave(&self, id: usize) -> bool {
         let crowd = self.note(id).membership().crowd;
-        if !patience::is_crowded(crowd) {
+        if !spin_policy::is_crowded(crowd) {
             return false;
         }
         if let Some(pair) = &self.pair {
@@ -186,7 +186,7 @@ impl Barrier {
         }
         let may_close = || id == 0 && pair.is_met(round);
         let soon = || is_over() || may_close();
-        let met = soon() || patience::holds_soon(crowd, soon);
+        let met = soon() || spin_policy::holds_soon(crowd, soon);
         // Members that have arrived may have left tasks: those come first, with all the rules of
         // waiting.
         if !(met && (is_over() || complete())) {
@@ -222,7 +222,7 @@ impl Barrier {
             self.wake_other(id);
             let is_over = || pair.is_over(round);
             let crowd = self.note(id).membership().crowd;
-            if !is_over() && !patience::holds_soon(crowd, is_over) {
+            if !is_over() && !spin_policy::holds_soon(crowd, is_over) {
                 self.wait_at(self.point(id), || 1 - id, || (is_over() || gone()).into());
             }
             return is_over();
@@ -232,7 +232,7 @@ impl Barrier {
         let is_over = || {
             if id == 0 { self.all_arrived(&awaited, round) } else { self.is_released(id, round) }
         };
-        if !patience::holds_soon(self.note(id).membership().crowd, is_over) {
+        if !spin_policy::holds_soon(self.note(id).membership().crowd, is_over) {
             let point = if id == 0 { &self.gathering } else { &self.released };
             self.wait_at(point, || awaited.get(), || (is_over() || gone()).into());
             if !is_over() {
@@ -319,9 +319,9 @@ impl Barrier {
         let crowd = local.membership().crowd;
         let look_around = || {
             let late = self.own.get(awaited()).and_then(|own| own.occupant.thread());
-            patience::beside(local, crowd, late.into_iter())
+            spin_policy::beside(local, crowd, late.into_iter())
         };
-        patience::wait(point, local, crowd, look_around, look);
+        spin_policy::wait(point, local, crowd, look_around, look);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::broadcast::channel::{Attachment, Channel};
 use crate::regions::fork_join;
 use crate::thread::Local;
-use crate::waits::patience;
+use crate::waits::spin_policy;
 use crate::work::Region;
 use crate::workers::worker::Worker;
 use std::ptr;
@@ -85,7 +85,7 @@ impl Attachment {
             flock.len(),
             crowd,
             |at| flock[at].has_arrived(),
-            |at, look| patience::wait(flock[at].worker.arrivals(), local, crowd, || {}, look),
+            |at, look| spin_policy::wait(flock[at].worker.arrivals(), local, crowd, || {}, look),
         );
         for led in flock {
             led.record();

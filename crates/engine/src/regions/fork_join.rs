@@ -14,7 +14,7 @@ use crate::program::program;
 use crate::protocols::sleeper::{self, Preparation};
 use crate::protocols::wait_point::{Look, WaitPoint};
 use crate::thread::{Local, local};
-use crate::waits::patience::{self, Advice};
+use crate::waits::spin_policy::{self, Advice};
 use crate::work::Region;
 use crate::workers::worker::{Rare, Worker};
 use platform::affinity::current_cpu;
@@ -39,7 +39,7 @@ pub fn gather(
 ) {
     for at in 0..count {
         // A processor that expects the answer "yes" reads ahead by itself.
-        if has_arrived(at) || patience::holds_soon(crowd, || has_arrived(at)) {
+        if has_arrived(at) || spin_policy::holds_soon(crowd, || has_arrived(at)) {
             continue;
         }
         let end = (at + AT_ONCE).min(count);
@@ -100,7 +100,7 @@ pub fn wait_late_at(
     let sizer = source();
     let mut watch = None;
     let look_around = || {
-        if patience::is_crowded(crowd) {
+        if spin_policy::is_crowded(crowd) {
             // They take turns anyway.
             return Advice::Spin;
         }
@@ -123,7 +123,7 @@ pub fn wait_late_at(
         };
         if shares || is_here() { Advice::HandOver } else { Advice::Spin }
     };
-    patience::wait(point, local, crowd, look_around, look);
+    spin_policy::wait(point, local, crowd, look_around, look);
     if watch.is_some_and(|watch| watch.was_lost()) {
         local.counters().lost_member();
         program().load().note();

@@ -1,7 +1,7 @@
 //! Which kernel thread is at a place where others may wait for it.
 //!
 //! Threads that wait ask the kernel where it is, and hand it their processor where both share one
-//! ([`patience::beside`](crate::waits::patience::beside)).
+//! ([`spin_policy::beside`](crate::waits::spin_policy::beside)).
 
 use crate::thread::Local;
 use platform::affinity::Tid;

@@ -18,7 +18,7 @@
 
 use crate::process;
 use crate::thread::{Local, current, local};
-use crate::waits::patience;
+use crate::waits::spin_policy;
 use crate::work::{Member, Offered};
 use crate::workers::pool;
 use crate::workers::worker::{Progress, Worker};
@@ -83,7 +83,7 @@ pub(crate) fn renew_members(local: &Local) {
     let offers: Vec<_> = local.own_members().into_iter().filter_map(renew).collect();
     for (worker, ticket) in offers {
         let is_done = || worker.is_offer_done(ticket).into();
-        patience::wait(worker.offers(), local, local.membership().crowd, || {}, is_done);
+        spin_policy::wait(worker.offers(), local, local.membership().crowd, || {}, is_done);
     }
 }
 

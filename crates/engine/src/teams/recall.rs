@@ -37,7 +37,7 @@ use crate::protocols::summons::Summons;
 use crate::protocols::wait_point::WaitPoint;
 use crate::thread::membership::Membership;
 use crate::thread::{Local, local};
-use crate::waits::patience;
+use crate::waits::spin_policy;
 use crate::work::{Member, Offered, Region, Work};
 use crate::workers::worker::Worker;
 use std::cell::Cell;
@@ -215,7 +215,7 @@ impl Recall {
             // ORDERING: Relaxed - the join came before.
             if let Some(ticket) = call.ticket.load(Relaxed).checked_sub(1) {
                 let is_done = || call.worker.is_offer_done(ticket).into();
-                patience::wait(call.worker.offers(), local, crowd, || {}, is_done);
+                spin_policy::wait(call.worker.offers(), local, crowd, || {}, is_done);
             }
         }
         earlier.set(self.earlier.replace(called.as_ptr()));
@@ -240,7 +240,7 @@ unsafe fn answer(data: *const (), _: Member) {
         }
         recall.summons.is_over().into()
     };
-    patience::wait(&recall.point, local, call.membership.crowd, || {}, look);
+    spin_policy::wait(&recall.point, local, call.membership.crowd, || {}, look);
 }
 
 /// What a region does about calls.

@@ -3,15 +3,15 @@
 //! class.
 //!
 //! A visit is offered by the worker's open ring ([`crate::protocols::open_ring`]), into which the
-//! worker looks when it has nothing to do for its master: it waits at most for the end of the region
-//! that the worker is in. A visit runs outside any region, and what it forks runs on the worker
-//! alone: the worker may be reserved by any master next, so a visit must not wait for the workers of
-//! others.
+//! worker looks when it has nothing to do for its master: it waits at most for the end of the
+//! region that the worker is in. A visit runs outside any region, and what it forks runs on the
+//! worker alone: the worker may be reserved by any master next, so a visit must not wait for the
+//! workers of others.
 
 use crate::process::Born;
 use crate::process::panics::{FirstPanic, NoUnwinding};
 use crate::thread::local;
-use crate::waits::patience;
+use crate::waits::spin_policy;
 use crate::work::{Member, Offered, Work};
 use crate::workers::pool::pool;
 use crate::workers::worker::Worker;
@@ -107,7 +107,7 @@ impl Drop for Announced {
 /// Waits until `done` holds, which the end of an offer to `worker` may bring about.
 fn wait(worker: &Worker, mut done: impl FnMut() -> bool) {
     let local = local();
-    patience::wait(worker.offers(), local, local.membership().crowd, || {}, || done().into());
+    spin_policy::wait(worker.offers(), local, local.membership().crowd, || {}, || done().into());
 }
 
 struct Visit<'a, F> {

@@ -81,7 +81,7 @@ impl Waiter {
         self.counters().waited(ticks);
     }
 
-    /// Learns from a wait of `waited` ticks ([`patience`](crate::waits::patience), Learning).
+    /// Learns from a wait of `waited` ticks ([`spin_policy`](crate::waits::spin_policy), Learning).
     pub(crate) fn learn(&self, waited: u64) {
         let limit = self.limit.get();
         self.limit.set(if waited <= Ticks::about_us(LONG) {

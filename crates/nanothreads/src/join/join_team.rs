@@ -21,7 +21,7 @@
 //! scope of a half that was offered ([`Around`]).
 //!
 //! # Waiting
-//! By the rules of [`patience`]. A member that sleeps has its bit set in [`Idle`] and says in
+//! By the rules of [`spin_policy`]. A member that sleeps has its bit set in [`Idle`] and says in
 //! `wants` what it may take; a member that pushes a half wakes one that may take it. A missed wake
 //! of this kind costs time only, because the owner runs what is not stolen. The wake that counts,
 //! when a half is done or the region over, is that of [`WaitPoint`].
@@ -41,9 +41,9 @@ use crate::join::half::{Frame, Runner, State};
 use engine::local::local;
 use engine::nearness::Nearness;
 use engine::occupant::Occupant;
-use engine::patience;
 use engine::process::Born;
 use engine::safe_point;
+use engine::spin_policy;
 use engine::wait_point::{Look, WaitPoint};
 use engine::worker::Worker;
 use platform::affinity::Tid;
@@ -414,8 +414,8 @@ impl<'a> Seat<'a> {
     fn wait(self, awaited: impl Fn() -> Option<Tid>, look: impl FnMut() -> Look) {
         let local = local();
         let crowd = local.membership().crowd;
-        let look_around = || patience::beside(local, crowd, awaited().into_iter());
-        patience::wait(&self.mate().rare.point, local, crowd, look_around, look);
+        let look_around = || spin_policy::beside(local, crowd, awaited().into_iter());
+        spin_policy::wait(&self.mate().rare.point, local, crowd, look_around, look);
         self.join_team.idle.take(self.index as usize);
     }
 
@@ -437,7 +437,7 @@ impl<'a> Seat<'a> {
     /// Rests after a theft that was worth `work` ticks.
     fn rest_after(self, work: u64, is_over: impl Fn() -> bool) {
         let rest = &self.mate().rare.rest;
-        if work >= Ticks::about_us(SMALL) || !patience::may_spin(local().membership().crowd) {
+        if work >= Ticks::about_us(SMALL) || !spin_policy::may_spin(local().membership().crowd) {
             rest.set(0);
             return;
         }

@@ -34,8 +34,8 @@ use engine::fork_join;
 use engine::forked;
 use engine::local::local;
 use engine::panics::{FirstPanic, NoUnwinding, Payload};
-use engine::patience;
 use engine::process::Born;
+use engine::spin_policy;
 use engine::team::{Concurrency, Team};
 use engine::wait_point::WaitPoint;
 use engine::work::Member;
@@ -363,7 +363,7 @@ impl Host {
                 found = unsafe { follower.look(&self.constructs) };
                 found.is_some().into()
             };
-            patience::wait(&self.news, local, local.membership().crowd, || {}, look);
+            spin_policy::wait(&self.news, local, local.membership().crowd, || {}, look);
             let Some((work, data)) = found.and_then(Part::work) else { return };
             // SAFETY: - P2, and `fork` supplied a work that may be called with it on any member.
             unsafe { work(data, member) };

@@ -6,7 +6,7 @@ use crate::loops::static_block;
 use crate::loops::stop::abandon;
 use engine::local::local;
 use engine::panics::{Payload, discard};
-use engine::patience;
+use engine::spin_policy;
 use engine::work::Member;
 use std::cell::Cell;
 use std::fmt;
@@ -234,7 +234,7 @@ impl<'a> TeamMember<'a> {
         let local = local();
         let missing = || self.region.before_section(own as u64);
         let look = || (turns.is_turn(own) || stop.is_raised() || missing().is_some()).into();
-        patience::wait(turns.point(own), local, local.membership().crowd, || {}, look);
+        spin_policy::wait(turns.point(own), local, local.membership().crowd, || {}, look);
         if !turns.is_turn(own) {
             match missing() {
                 Some(missing) if !stop.is_raised() => {

@@ -15,7 +15,7 @@ const LONG: u64 = 190;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// For how long the members of a team may spin.
-fn patience(team: &Team) -> Vec<u64> {
+fn limits_of(team: &Team) -> Vec<u64> {
     team.map(|_| engine::spin_limit())
 }
 
@@ -38,11 +38,11 @@ fn an_undisturbed_team_stays_hot_until_there_are_more_threads_than_processors() 
     // Others on the machine are evidence for a while.
     let begin = Instant::now();
     loop {
-        let limits = patience(&pair);
+        let limits = limits_of(&pair);
         if limits == [HOT, HOT] {
             break;
         }
-        // A member that has seen others is short of patience, and one that has not is hot.
+        // A member that has seen others is short of spin time, and one that has not is hot.
         assert!(limits.iter().all(|limit| *limit == HOT || *limit <= SHORT), "{limits:?}");
         if begin.elapsed() >= PATIENCE {
             platform::skip!(busy: "others were seen on the processors all the time");
@@ -51,7 +51,7 @@ fn an_undisturbed_team_stays_hot_until_there_are_more_threads_than_processors() 
     }
     // A master that has no region would lend its workers. During one, another master's are threads
     // of their own, and stay.
-    let other = move || patience(&Team::exact(processors).expect("threads"));
+    let other = move || limits_of(&Team::exact(processors).expect("threads"));
     let there: Vec<u64> = pair
         .map(|member| match member.id() {
             0 => std::thread::spawn(other).join().expect("it has threads"),
@@ -60,5 +60,5 @@ fn an_undisturbed_team_stays_hot_until_there_are_more_threads_than_processors() 
         .concat();
     assert_eq!(there.len(), processors);
     assert!(there.iter().all(|limit| *limit <= LONG), "{there:?}");
-    assert!(patience(&pair).iter().all(|limit| *limit <= LONG), "{:?}", patience(&pair));
+    assert!(limits_of(&pair).iter().all(|limit| *limit <= LONG), "{:?}", limits_of(&pair));
 }

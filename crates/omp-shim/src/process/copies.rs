@@ -39,7 +39,7 @@ struct Table {
     largest_team: extern "C" fn() -> usize,
     grant_for: extern "C" fn(usize) -> usize,
     adjust_threads: extern "C" fn(usize) -> usize,
-    patience: extern "C" fn() -> u64,
+    spin_limit: extern "C" fn() -> u64,
     /// Size, whether it must have that size, where its real size goes; returns the team.
     reserve: unsafe extern "C" fn(usize, bool, *mut usize) -> *mut c_void,
     /// A team from `reserve`, once; what each member calls, and with what.
@@ -62,7 +62,7 @@ static TABLE: Table = Table {
     largest_team: table_largest_team,
     grant_for: table_grant_for,
     adjust_threads: table_adjust_threads,
-    patience: table_patience,
+    spin_limit: table_spin_limit,
     reserve: table_reserve,
     run: table_run,
     needs_unbound: table_needs_unbound,
@@ -96,7 +96,7 @@ extern "C" fn table_adjust_threads(most: usize) -> usize {
     asat::adjust_threads(most, || asat::Settings::from_environment(&read).0)
 }
 
-extern "C" fn table_patience() -> u64 {
+extern "C" fn table_spin_limit() -> u64 {
     engine::spin_limit()
 }
 
@@ -338,10 +338,10 @@ impl Host {
     }
 
     /// Microseconds that the caller may spin now for another thread of its team.
-    pub(crate) fn patience(self) -> u64 {
+    pub(crate) fn spin_limit(self) -> u64 {
         match self {
             Self::Own | Self::Absent => engine::spin_limit(),
-            Self::Older(older) => (older.0.patience)(),
+            Self::Older(older) => (older.0.spin_limit)(),
         }
     }
 

@@ -4,7 +4,7 @@ use super::{OFFER, Seat};
 use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::ready::local::steal;
 use engine::local::local;
-use engine::patience;
+use engine::spin_policy;
 use engine::wait_point::Look;
 use platform::clock::Ticks;
 
@@ -64,9 +64,9 @@ impl Seat<'_> {
         let look_around = || {
             let members =
                 self.others().filter_map(|member| self.scheduler.members[member].occupant.thread());
-            patience::beside(local, crowd, members)
+            spin_policy::beside(local, crowd, members)
         };
-        patience::wait(
+        spin_policy::wait(
             &self.scheduler.members[self.index].point,
             local,
             crowd,
