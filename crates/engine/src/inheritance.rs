@@ -2,8 +2,8 @@
 //! with (D2), and usual turns.
 //!
 //! A worker may be bound to one processor, or put on one by the thread that wakes it
-//! ([`berth`](crate::placement::berth)), and the kernel hands a thread's mask on to whatever that
-//! thread creates.
+//! ([`affinity_state`](crate::placement::affinity_state)), and the kernel hands a thread's mask on
+//! to whatever that thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
 //! - The C library has no such hook for what is started otherwise: programs by `posix_spawn`,
 //!   `system`, `popen`, or `vfork` (or `clone`) and exec, and threads. The caller starts them in
@@ -25,7 +25,7 @@
 //! the parent was bound to or put on (the parent may have been squeezed or freed since).
 
 use crate::manager::source;
-use crate::placement::berth::Held;
+use crate::placement::affinity_state::Held;
 use crate::program::program;
 use crate::thread::{Local, Pin, current, local};
 use crate::workers::worker::Worker;

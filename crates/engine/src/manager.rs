@@ -38,7 +38,7 @@
 //!   other in the program's own code are better off on two processors, whatever else runs there
 //!   (`cargo xtask flip flags`: 27 times as many rounds in a second).
 //!
-//! P1 to P3 may meet on one worker: see [`berth`].
+//! P1 to P3 may meet on one worker: see [`affinity_state`].
 //!
 //! # Waiting for a turn ([`recess`](crate::thread))
 //! Under policies that let programs take turns a master outside its turn waits at a fork.

@@ -19,11 +19,11 @@
 //! | the worker, around what starts threads or programs | any time | `hold`, then `lose_place` | where the program may run, and nothing puts it |
 //!
 //! # The states
-//! One state machine, [`berth`], proven by models: whether the worker is *put* on its home until it
-//! runs, is bound, or *held*; and the epoch of the grant by which it was bound, or that its place
-//! is unknown. It keeps hints (wakers) and bindings apart: a binding has the last word over a hint.
-//! And it orders those that bind: any thread but the worker, or its master while it sleeps, says
-//! that the place is unknown, so that the worker looks once more.
+//! One state machine, [`affinity_state`], proven by models: whether the worker is *put* on its home
+//! until it runs, is bound, or *held*; and the epoch of the grant by which it was bound, or that
+//! its place is unknown. It keeps hints (wakers) and bindings apart: a binding has the last word
+//! over a hint. And it orders those that bind: any thread but the worker, or its master while it
+//! sleeps, says that the place is unknown, so that the worker looks once more.
 //!
 //! Under it stands a lock, that of the kernel thread's handle. Those that bind wait for it; those
 //! that only hint go on without where it is taken.
@@ -43,7 +43,7 @@
 //! such waits it was packed on its master's processor instead, and an empty region beside other
 //! programs took 120 us instead of 1.
 
-pub(crate) mod berth;
+pub(crate) mod affinity_state;
 pub(crate) mod beyond;
 pub(crate) mod binding;
 pub(crate) mod home;

@@ -18,7 +18,8 @@
 //! | `turn` | `turn/model.rs` |
 //! | `wishes` | `wishes/model.rs` |
 //!
-//! The berth of a worker, a state machine of `placement`, has its model in `placement/berth`.
+//! The affinity state of a worker, a state machine of `placement`, has its model in
+//! `placement/affinity_state`.
 
 pub mod arrival;
 pub(crate) mod custody;

@@ -18,7 +18,7 @@
 //! it there when the grace is over.
 
 use super::Managed;
-use crate::placement::berth;
+use crate::placement::affinity_state;
 use crate::sizer::TeamSizer;
 use crate::workers::pool::pool;
 use crate::workers::worker::Worker;
@@ -41,7 +41,7 @@ impl Help {
         let epoch = managed.epoch();
         let key = u64::from(epoch) << 32 | u64::from(managed.client().preempted());
         // ORDERING: Relaxed - a hint: another look finds the same.
-        if epoch == berth::NO_GRANT || self.done.load(Relaxed) == key {
+        if epoch == affinity_state::NO_GRANT || self.done.load(Relaxed) == key {
             return;
         }
         // A worker without a seat in the grant has no processor to hand over.

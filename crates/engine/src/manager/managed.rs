@@ -6,7 +6,7 @@ use super::domain::Connection;
 use super::help::Help;
 use super::seats;
 use super::standing::Standing;
-use crate::placement::berth;
+use crate::placement::affinity_state;
 use crate::program::mask_and_quota::MaskAndQuota;
 use crate::program::program;
 use crate::protocols::wishes::{AGAIN, Wishes};
@@ -313,7 +313,7 @@ impl TeamSizer for Managed {
         if self.client().is_alive() {
             self.connection.epoch() << 2 | u32::from(program().masters().are_one()) << 1 | 1
         } else {
-            berth::NO_GRANT
+            affinity_state::NO_GRANT
         }
     }
 

@@ -4,7 +4,7 @@
 //! What may put it where, when, and what that does to the others, is told in the head of
 //! [`placement`](crate::placement).
 
-use crate::placement::berth::{Berth, Held};
+use crate::placement::affinity_state::{AffinityState, Held};
 use crate::placement::home::Home;
 use crate::program::program;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
@@ -53,7 +53,7 @@ pub(crate) struct Station {
     tid: AtomicI32,
     /// The processor that it was bound to, or [`NOWHERE`].
     cpu: AtomicU32,
-    berth: Berth,
+    affinity: AffinityState,
     /// Where it wakes: a [`Home`].
     lodging: AtomicUsize,
     /// The processor where it is to wake, or [`NOWHERE`].
@@ -74,7 +74,7 @@ impl Station {
             thread: Mutex::new(None),
             tid: AtomicI32::new(0),
             cpu: AtomicU32::new(NOWHERE),
-            berth: Berth::new(),
+            affinity: AffinityState::new(),
             lodging: AtomicUsize::new(Home::Of(number).to_word()),
             home: AtomicU32::new(NOWHERE),
             put_on: AtomicU32::new(NOWHERE),
@@ -89,8 +89,8 @@ impl Station {
         // The new thread inherited its creator's mask, which may be that of a bound worker, and
         // would start on its creator's processor.
         match home {
-            Some(cpu) => self.berth.put_first(|| self.put(&kernel.thread, cpu)),
-            None => self.berth.free_first(|| free(&kernel.thread)),
+            Some(cpu) => self.affinity.put_first(|| self.put(&kernel.thread, cpu)),
+            None => self.affinity.free_first(|| free(&kernel.thread)),
         }
         *self.lock() = Some(kernel);
     }
@@ -160,7 +160,7 @@ impl Station {
     pub(crate) fn note_home(&self) {
         // ORDERING: Relaxed - written by the caller.
         let lodging = Home::from_word(self.lodging.load(Relaxed));
-        let home = if self.berth.is_bound() { None } else { lodging.processor() };
+        let home = if self.affinity.is_bound() { None } else { lodging.processor() };
         // ORDERING: Relaxed - a waker of the worker learnt of it from the caller (V1).
         self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
     }
@@ -176,9 +176,10 @@ impl Station {
             return;
         }
         self.hint(|thread| {
-            if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *program().mask())
+            if self.affinity.is_put()
+                || thread.affinity().is_ok_and(|mask| mask == *program().mask())
             {
-                self.berth.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
+                self.affinity.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
             }
         });
     }
@@ -186,13 +187,13 @@ impl Station {
     /// The worker was awake when it was woken on its home: it may have run before it was put there.
     /// Where another thread has its lock just now, the worker stays there until it waits again.
     pub(crate) fn displace(&self) {
-        self.hint(|thread| self.berth.take_back(|| self.free_from(thread)));
+        self.hint(|thread| self.affinity.take_back(|| self.free_from(thread)));
     }
 
     /// Puts the worker's thread on processor `cpu`, or lets it run anywhere where that went offline
     /// in the meantime.
     fn put(&self, thread: &Pthread, cpu: CpuId) {
-        // ORDERING: Relaxed - ordered by the berth's word.
+        // ORDERING: Relaxed - ordered by the state's word.
         self.put_on.store(cpu.0, Relaxed);
         if thread.set_affinity(&CpuSet::single(cpu)).is_err() {
             free(thread);
@@ -216,7 +217,7 @@ impl Station {
 
     /// Where it was put last.
     fn put_on(&self) -> Option<CpuId> {
-        // ORDERING: Relaxed - ordered by the berth's word.
+        // ORDERING: Relaxed - ordered by the state's word.
         let cpu = self.put_on.load(Relaxed);
         (cpu != NOWHERE).then_some(CpuId(cpu))
     }
@@ -227,7 +228,7 @@ impl Station {
             // ORDERING: Relaxed - a hint.
             self.cpu.store(cpu.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
             // A grant whose processor went offline is corrected by the manager's next grant.
-            self.berth.bind(|| _ = thread.set_affinity(cpus));
+            self.affinity.bind(|| _ = thread.set_affinity(cpus));
         });
     }
 
@@ -235,7 +236,7 @@ impl Station {
         self.with_thread(|thread| {
             // ORDERING: Relaxed - a hint.
             self.cpu.store(NOWHERE, Relaxed);
-            self.berth.unbind(|| free(thread));
+            self.affinity.unbind(|| free(thread));
         });
     }
 }
@@ -267,7 +268,7 @@ impl Station {
             self.hint(|thread| {
                 if thread.affinity().is_ok_and(|mask| mask == *program().mask()) {
                     // Not held there.
-                    self.berth.pass_by(|| {
+                    self.affinity.pass_by(|| {
                         self.put(thread, cpu);
                         free(thread);
                     });
@@ -281,23 +282,23 @@ impl Station {
         self.number
     }
 
-    /// Leaves its berth, on the worker itself. Cost: one load of a line that is rarely written; two
-    /// system calls where it was put.
+    /// Leaves what put it somewhere, on the worker itself. Cost: one load of a line that is rarely
+    /// written; two system calls where it was put.
     #[inline]
     pub(crate) fn settle(&self) {
-        self.berth.settle(|| self.leave_home());
+        self.affinity.settle(|| self.leave_home());
     }
 
     /// No thread puts the worker, which calls, until the answer is dropped; nor is it where it was
     /// put. For handlers of signals, too.
     pub(crate) fn hold(&self) -> Held<'_> {
-        self.berth.hold(|| self.leave_home())
+        self.affinity.hold(|| self.leave_home())
     }
 
     /// True when `own` may be what a child of the worker, which sleeps, was born with by `vfork`
     /// because the worker was put there.
     pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
-        self.berth.was_put() && self.put_on().is_some_and(|cpu| own.is_only(cpu))
+        self.affinity.was_put() && self.put_on().is_some_and(|cpu| own.is_only(cpu))
     }
 
     /// It may run within `bounds` from now on, by the program's own wish.
@@ -314,36 +315,36 @@ impl Station {
     /// F1: it was put where the grant of `epoch` puts it.
     #[inline]
     pub(crate) fn follows(&self, epoch: u32) -> bool {
-        self.berth.follows(epoch)
+        self.affinity.follows(epoch)
     }
 
     /// F2 and F3: it goes where the grant of `epoch` puts it, as `bounds` reads. By itself, or by
     /// its master while it sleeps. Later, where its creator has not put it anywhere yet.
     pub(crate) fn follow(&self, epoch: u32, bounds: impl FnOnce() -> Bounds) {
         if self.can_be_bound() {
-            self.berth.follow(epoch, || self.bind(bounds()));
+            self.affinity.follow(epoch, || self.bind(bounds()));
         }
     }
 
     /// G1 and G2 of the first helper in `epoch`, on whose processor it goes on; false for others.
     pub(crate) fn help_onto(&self, cpu: CpuId, epoch: u32) -> bool {
-        self.berth.help(epoch, || self.bind(Bounds::On(cpu)))
+        self.affinity.help(epoch, || self.bind(Bounds::On(cpu)))
     }
 
     /// G1 and G2: another thread lets it run where the program may.
     pub(crate) fn release(&self) {
-        self.berth.put_elsewhere(|| self.bind(Bounds::Anywhere));
+        self.affinity.put_elsewhere(|| self.bind(Bounds::Anywhere));
     }
 
     /// G1 and G2: it has another number for a manager, and goes there at its next look.
     pub(crate) fn take_seat(&self, seat: usize) {
         // ORDERING: Relaxed - changed by its master while it has no work.
-        self.berth.put_elsewhere(|| self.seat.store(seat, Relaxed));
+        self.affinity.put_elsewhere(|| self.seat.store(seat, Relaxed));
     }
 
     /// G2: its thread has another mask than it was given.
     pub(crate) fn lose_place(&self) {
-        self.berth.put_elsewhere(|| {});
+        self.affinity.put_elsewhere(|| {});
     }
 
     /// Its number for a manager.
@@ -372,7 +373,7 @@ impl Station {
 
     /// True when the worker has fixed processors.
     pub(crate) fn is_bound(&self) -> bool {
-        self.berth.is_bound()
+        self.affinity.is_bound()
     }
 
     /// The processor that the worker is bound to, if it is exactly one.

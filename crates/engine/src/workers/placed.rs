@@ -1,7 +1,7 @@
 //! A worker's place, as others see and change it: what its
 //! [`Station`](crate::placement::station::Station) says.
 
-use crate::placement::berth::Held;
+use crate::placement::affinity_state::Held;
 use crate::placement::home::Home;
 use crate::placement::nearness::{Placed, Whereabouts};
 use crate::workers::worker::Worker;
@@ -35,8 +35,8 @@ impl Worker {
         self.station().number()
     }
 
-    /// Leaves its berth, on the worker itself. Cost: one load of a line that is rarely written; two
-    /// system calls where it was put.
+    /// Leaves what put it somewhere, on the worker itself. Cost: one load of a line that is rarely
+    /// written; two system calls where it was put.
     #[inline]
     pub(crate) fn settle(&self) {
         self.station().settle()

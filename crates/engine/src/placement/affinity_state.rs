@@ -1,7 +1,7 @@
-//! The berth of a worker: what puts it on a processor, in which order, and which has the last word.
-//! The thread that wakes it puts it on its home, until it runs (a hint). Threads that bind it, for
-//! the grant of a manager or the program's own wish, and the worker while it makes children, keep
-//! such threads out. Of two that bind it, the grant has the last word.
+//! The affinity state of a worker: what puts it on a processor, in which order, and which has the
+//! last word. The thread that wakes it puts it on its home, until it runs (a hint). Threads that
+//! bind it, for the grant of a manager or the program's own wish, and the worker while it makes
+//! children, keep such threads out. Of two that bind it, the grant has the last word.
 //!
 //! A sleeper may leave its bed by itself ([`sleeper`](crate::protocols::sleeper)). A waker may come
 //! late, or for nothing, since another one was first. So the worker may be running when it is put,
@@ -32,7 +32,7 @@
 //! - The creator does P3 and P4 of a worker that no other thread can supply or bind yet, which is
 //!   born in `PUTTING`.
 //! - A thread that wants the worker elsewhere while it runs puts it there and frees it at once
-//!   ([`Berth::pass_by`]): P1, P2, P3 and P5.
+//!   ([`AffinityState::pass_by`]): P1, P2, P3 and P5.
 //! - The worker that makes children: H1 waits until no thread puts it, and settles (S1 to S3) if it
 //!   was put; H2 -> `HELD`; makes them; H3 `HELD` -> `FREE`.
 //!
@@ -81,7 +81,7 @@
 //!
 //! *A child of `vfork`.* It shares the word, and was born with whatever mask the worker had; since
 //! the worker sleeps, the state says for as long as the child lives that this may be a home
-//! ([`Berth::was_put`]). That is what `FREED` is for.
+//! ([`AffinityState::was_put`]). That is what `FREED` is for.
 //!
 //! # Orderings
 //! `state`: AcqRel exchanges and Acquire loads pair with each other: a thread that sees that
@@ -129,25 +129,25 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(10);
 
 /// See the module head. Rarely written.
 #[derive(Debug)]
-pub(crate) struct Berth {
+pub(crate) struct AffinityState {
     state: AtomicU32,
     bound: AtomicBool,
     follows: AtomicU32,
     helped: AtomicU32,
 }
 
-/// The worker while no thread puts it; see [`Berth::hold`].
+/// The worker while no thread puts it; see [`AffinityState::hold`].
 #[derive(Debug)]
 #[must_use = "the worker may be put again when this is dropped"]
 pub(crate) struct Held<'a> {
-    berth: &'a Berth,
+    affinity: &'a AffinityState,
     /// Else an outer one holds it.
     is_mine: bool,
 }
 
-impl Berth {
-    /// Of a worker that its creator is about to put somewhere ([`Berth::put_first`],
-    /// [`Berth::free_first`]).
+impl AffinityState {
+    /// Of a worker that its creator is about to put somewhere ([`AffinityState::put_first`],
+    /// [`AffinityState::free_first`]).
     #[must_use]
     pub(crate) fn new() -> Self {
         Self {
@@ -302,7 +302,7 @@ impl Berth {
     /// mask of the program, if it is where it was put. Makes system calls only, and may be called
     /// in handlers of signals.
     pub(crate) fn hold(&self, free: impl Fn()) -> Held<'_> {
-        let held = |is_mine| Held { berth: self, is_mine };
+        let held = |is_mine| Held { affinity: self, is_mine };
         loop {
             match self.wait_while(|state| matches!(state, PUTTING | RAN)) {
                 HELD => return held(false),
@@ -372,7 +372,7 @@ impl Berth {
     }
 }
 
-impl Default for Berth {
+impl Default for AffinityState {
     fn default() -> Self {
         Self::new()
     }
@@ -390,7 +390,7 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         if self.is_mine {
             // H3.
-            self.berth.exchange(HELD, FREE);
+            self.affinity.exchange(HELD, FREE);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Models of a worker that is put somewhere, bound, and let go while it runs, on the shipped type.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib berth::model`. Beside
-//! them stand models with planted bugs, which loom must find.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib affinity_state::model`.
+//! Beside them stand models with planted bugs, which loom must find.
 
-use crate::placement::berth::{Berth, NO_GRANT};
+use crate::placement::affinity_state::{AffinityState, NO_GRANT};
 use crate::protocols::sleeper::{Preparation, Sleeper};
 use crate::protocols::wait_point::Look;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -17,12 +17,12 @@ const PROGRAMS: u32 = 1;
 const HOME: u32 = 2;
 const BOUND: u32 = 3;
 
-const BERTH: &str = "src/placement/berth.rs";
+const STATE: &str = "src/placement/affinity_state.rs";
 const MOVED: &str = "it is not where it is bound";
 
 /// A worker, its mask, and its bed. The kernel binds under a lock.
 struct Model {
-    berth: Berth,
+    affinity: AffinityState,
     mask: Mutex<u32>,
     bed: Sleeper<AtomicBool>,
 }
@@ -40,7 +40,7 @@ impl Model {
     /// One that was just created, by a thread that is bound itself, and is in its bed.
     fn new() -> Self {
         Self {
-            berth: Berth::new(),
+            affinity: AffinityState::new(),
             mask: Mutex::new(BOUND),
             bed: Sleeper::new(AtomicBool::new(false)),
         }
@@ -49,7 +49,7 @@ impl Model {
     /// One that has run, and is free.
     fn free() -> Arc<Self> {
         let model = Self::new();
-        model.berth.free_first(|| model.take(PROGRAMS));
+        model.affinity.free_first(|| model.take(PROGRAMS));
         model.settle();
         Arc::new(model)
     }
@@ -63,7 +63,7 @@ impl Model {
     }
 
     fn put(&self) {
-        self.berth.put(|| self.take(HOME), || self.free_from());
+        self.affinity.put(|| self.take(HOME), || self.free_from());
     }
 
     /// Unless something else bound it.
@@ -88,7 +88,7 @@ impl Model {
             self.put()
         }
         if !self.bed.wake_if_asleep() && how == Waker::Shipped {
-            self.berth.take_back(|| self.free_from());
+            self.affinity.take_back(|| self.free_from());
         }
     }
 
@@ -99,12 +99,12 @@ impl Model {
     }
 
     fn settle(&self) {
-        self.berth.settle(|| self.take(PROGRAMS));
+        self.affinity.settle(|| self.take(PROGRAMS));
     }
 
     /// Makes a child, which has the mask of the program.
     fn start_a_child(&self) {
-        let _held = self.berth.hold(|| self.free_from());
+        let _held = self.affinity.hold(|| self.free_from());
         assert_eq!(self.mask(), PROGRAMS, "the child has another mask");
     }
 }
@@ -168,15 +168,15 @@ fn is_born(put: impl FnOnce(&Model) + Send + 'static) {
 
 #[test]
 fn what_it_starts_before_its_creator_has_put_it_has_the_programs_mask() {
-    explore(|| is_born(|worker| worker.berth.put_first(|| worker.take(HOME))));
-    explore(|| is_born(|worker| worker.berth.free_first(|| worker.take(PROGRAMS))));
+    explore(|| is_born(|worker| worker.affinity.put_first(|| worker.take(HOME))));
+    explore(|| is_born(|worker| worker.affinity.free_first(|| worker.take(PROGRAMS))));
 }
 
 #[test]
 fn a_creator_that_says_so_first_is_caught() {
     is_refuted("a_creator_that_says_so_first_is_caught", "the child has another mask", || {
         is_born(|worker| {
-            worker.berth.put_first(|| {});
+            worker.affinity.put_first(|| {});
             worker.take(HOME);
         });
     });
@@ -193,28 +193,28 @@ fn bound(other: fn(&Model), bind: impl FnOnce(&Model)) {
 }
 
 fn bind(worker: &Model) {
-    worker.berth.bind(|| worker.take(BOUND));
+    worker.affinity.bind(|| worker.take(BOUND));
 }
 
 /// The planted one binds it first, and then says so.
 fn bind_at_once(worker: &Model) {
     worker.take(BOUND);
-    worker.berth.bind(|| {});
+    worker.affinity.bind(|| {});
 }
 
 fn take_back(worker: &Model) {
-    worker.berth.take_back(|| worker.take(PROGRAMS));
+    worker.affinity.take_back(|| worker.take(PROGRAMS));
 }
 
 fn pass_by(worker: &Model) {
-    worker.berth.pass_by(|| {
+    worker.affinity.pass_by(|| {
         worker.take(HOME);
         worker.take(PROGRAMS);
     });
 }
 
 fn hold(worker: &Model) {
-    drop(worker.berth.hold(|| worker.take(PROGRAMS)));
+    drop(worker.affinity.hold(|| worker.take(PROGRAMS)));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_worker_that_is_bound_while_it_is_woken_late_stays_where_it_is_bound() {
     explore(|| bound(Model::put, bind));
     is_needed(
         "a_worker_that_is_bound_while_it_is_woken_late_stays_where_it_is_bound",
-        BERTH,
+        STATE,
         &[("B2", MOVED), ("P2", MOVED)],
     );
 }
@@ -232,7 +232,7 @@ fn a_worker_that_is_bound_while_it_settles_stays_where_it_is_bound() {
     explore(|| bound(Model::settle, bind));
     is_needed(
         "a_worker_that_is_bound_while_it_settles_stays_where_it_is_bound",
-        BERTH,
+        STATE,
         &[("S2", MOVED)],
     );
 }
@@ -250,7 +250,7 @@ fn is_unbound(unbind: fn(&Model)) {
     let model = Model::free();
     bind(&model);
     beside(&model, unbind, |worker| {
-        if !worker.berth.is_bound() {
+        if !worker.affinity.is_bound() {
             worker.start_a_child();
         }
     });
@@ -259,7 +259,7 @@ fn is_unbound(unbind: fn(&Model)) {
 
 #[test]
 fn what_it_starts_while_it_is_unbound_has_the_programs_mask() {
-    explore(|| is_unbound(|worker| worker.berth.unbind(|| worker.take(PROGRAMS))));
+    explore(|| is_unbound(|worker| worker.affinity.unbind(|| worker.take(PROGRAMS))));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn an_unbinder_that_says_so_too_early_is_caught() {
         "the child has another mask",
         || {
             is_unbound(|worker| {
-                worker.berth.unbind(|| {});
+                worker.affinity.unbind(|| {});
                 worker.take(PROGRAMS);
             });
         },
@@ -310,23 +310,23 @@ impl Granted {
 
     /// The worker comes to a safe point.
     fn look(&self) {
-        let (berth, epoch) = (&self.worker.berth, self.grant.load(Relaxed));
-        if !berth.follows(epoch) {
-            berth.follow(epoch, || match self.place() {
-                BOUND => berth.bind(|| self.worker.take(BOUND)),
-                _ => berth.unbind(|| self.worker.take(PROGRAMS)),
+        let (affinity, epoch) = (&self.worker.affinity, self.grant.load(Relaxed));
+        if !affinity.follows(epoch) {
+            affinity.follow(epoch, || match self.place() {
+                BOUND => affinity.bind(|| self.worker.take(BOUND)),
+                _ => affinity.unbind(|| self.worker.take(PROGRAMS)),
             });
         }
     }
 
     /// As a thread that sees the manager die; the planted one tells the worker first.
     fn let_go(&self, last: bool) {
-        let berth = &self.worker.berth;
-        let put = || berth.unbind(|| self.worker.take(PROGRAMS));
+        let affinity = &self.worker.affinity;
+        let put = || affinity.unbind(|| self.worker.take(PROGRAMS));
         if last {
-            berth.put_elsewhere(put);
+            affinity.put_elsewhere(put);
         } else {
-            berth.put_elsewhere(|| {});
+            affinity.put_elsewhere(|| {});
             put();
         }
     }
@@ -351,7 +351,7 @@ fn followed(comes: u32, last: bool) {
     other.join().unwrap();
     model.look();
     assert_eq!(model.worker.mask(), model.place(), "{AWAY}");
-    assert_eq!(model.worker.berth.is_bound(), model.place() == BOUND, "{TAKEN}");
+    assert_eq!(model.worker.affinity.is_bound(), model.place() == BOUND, "{TAKEN}");
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn a_worker_that_was_put_elsewhere_finds_its_place_again() {
     explore(|| followed(SECOND, true));
     is_needed(
         "a_worker_that_was_put_elsewhere_finds_its_place_again",
-        BERTH,
+        STATE,
         &[("F2", TAKEN), ("G2", TAKEN)],
     );
 }
@@ -409,15 +409,15 @@ fn helped(swaps: bool) {
         let model = Arc::clone(&model);
         thread::spawn(move || {
             let (granted, mark, helps) = &*model;
-            let berth = &granted.worker.berth;
-            let go = || berth.bind(|| granted.worker.take(processor));
+            let affinity = &granted.worker.affinity;
+            let go = || affinity.bind(|| granted.worker.take(processor));
             let is_mine = if swaps {
-                berth.help(FIRST, go)
+                affinity.help(FIRST, go)
             } else {
                 let is_mine = mark.load(Relaxed) != FIRST;
                 mark.store(FIRST, Relaxed);
                 if is_mine {
-                    berth.put_elsewhere(go);
+                    affinity.put_elsewhere(go);
                 }
                 is_mine
             };
