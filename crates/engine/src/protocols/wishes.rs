@@ -5,7 +5,7 @@
 //! A worker that looks in vain before it sleeps *lowers* the program's wish:
 //! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after
 //!   [`SHORT`] without work: the manager passes it on at once, or, in a domain, the program itself
-//!   does (`manager/air.rs`).
+//!   does (`manager/domain.rs`).
 //! - W2 Where no other program does, the worker of seat 1 takes the request down to the masters
 //!   after [`SERIAL`] without work: a program that comes later finds unused processors. They stay
 //!   in the grant until a program comes that wants them ([`Asks::request_for_now`]).
