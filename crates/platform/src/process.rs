@@ -77,6 +77,24 @@ pub fn current_pid() -> Pid {
     Pid(unsafe { libc::getpid() })
 }
 
+/// The process in which something was made: a forked child has a copy of it, and none of the
+/// threads that belong to it. For code that has no other way to tell; each question is a system
+/// call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MadeIn(Pid);
+
+impl MadeIn {
+    /// In the calling process.
+    pub fn here() -> Self {
+        Self(current_pid())
+    }
+
+    /// True in a child that was forked since.
+    pub fn is_parents(self) -> bool {
+        self != Self::here()
+    }
+}
+
 /// The calling process's effective user.
 pub fn effective_user() -> u32 {
     // SAFETY: - geteuid takes nothing and cannot fail.

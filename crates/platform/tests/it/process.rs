@@ -6,8 +6,8 @@ use std::time::Duration;
 use nanothreads_platform::affinity::{Tid, current_tid};
 use nanothreads_platform::fdpass::{pair, send};
 use nanothreads_platform::process::{
-    Pid, current_pid, has_ended, is_hung_up, pidfd_open, pidfd_open_thread, pidfd_send_signal,
-    start_time, wait_readable,
+    MadeIn, Pid, current_pid, has_ended, is_hung_up, pidfd_open, pidfd_open_thread,
+    pidfd_send_signal, start_time, wait_readable,
 };
 
 use crate::helper;
@@ -20,6 +20,23 @@ fn helper_waits_for_its_parent() {
     if helper::argument().is_some() {
         helper::wait_for_parent();
     }
+}
+
+#[test]
+fn what_was_made_in_a_process_is_its_parents_in_a_child() {
+    let made = MadeIn::here();
+    // SAFETY: - the child asks for its own number, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let answer = u8::from(made.is_parents()) | u8::from(MadeIn::here().is_parents()) << 1;
+        // SAFETY: - ends the child without the parent's destructors.
+        unsafe { libc::_exit(answer.into()) };
+    }
+    let mut status = 0;
+    // SAFETY: - `status` outlives the call; the child is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 1 << 8, "1: the parent's in the child; 2: the child's own, too");
+    assert!(!made.is_parents());
 }
 
 #[test]

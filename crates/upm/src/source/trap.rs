@@ -64,6 +64,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::thread::JoinHandle;
 
 use platform::guard::Guards;
+use platform::process::MadeIn;
 use platform::userfault::Userfault;
 
 use super::table::{self, ArmedSpan, Means, PLACES, Placed, Table};
@@ -88,7 +89,7 @@ pub struct TrapSource {
     pages: usize,
     ticker: Option<JoinHandle<()>>,
     /// The process that recorded.
-    process: u32,
+    process: MadeIn,
     is_running: bool,
     kind: Kind,
     /// Windows whose counts were used.
@@ -98,7 +99,7 @@ pub struct TrapSource {
 impl TrapSource {
     /// One that samples like this.
     pub fn new(parameters: TrapParameters) -> Self {
-        let process = std::process::id();
+        let process = MadeIn::here();
         Self {
             parameters,
             shared: None,
@@ -170,7 +171,7 @@ impl TrapSource {
 
     /// While it records in this process.
     fn recording(&self) -> Option<&Arc<Shared>> {
-        let is_own = self.is_running && std::process::id() == self.process;
+        let is_own = self.is_running && !self.process.is_parents();
         self.shared.as_ref().filter(|_| is_own)
     }
 
@@ -280,7 +281,7 @@ impl CounterSource for TrapSource {
         if self.is_running {
             return Ok(());
         }
-        if std::process::id() != self.process {
+        if self.process.is_parents() {
             return Err(SourceError::None("this process is a fork of the one that records".into()));
         }
         table::handle_faults()?;
@@ -361,7 +362,7 @@ impl CounterSource for TrapSource {
         let Some(shared) = self.shared.clone().filter(|_| self.is_running) else { return };
         self.is_running = false;
         let table = shared.placed.table();
-        if std::process::id() != self.process {
+        if self.process.is_parents() {
             // A fork: neither the thread nor a holder of the lock is here.
             std::mem::forget(self.ticker.take());
             table.disarm();
