@@ -128,8 +128,8 @@ fn run_broadcast(worker: &'static Worker, local: &Local, region: &Region, progre
     let membership = region.membership(id, Some(ResultPlace::Arrival(worker)));
     run_part(local, membership, region.work, region.data);
     // SAFETY: - as above; while this thread gathers it neither looks nor runs work.
-    unsafe { worker.attached() }.gather_flock(local, region.size, region.crowd);
-    // SAFETY: - this thread is the line's worker; it ran its part, and gathered its flock.
+    unsafe { worker.attached() }.gather_cluster(local, region.size, region.crowd);
+    // SAFETY: - this thread is the line's worker; it ran its part, and gathered its cluster.
     unsafe { worker.arrive() };
 }
 

@@ -2,12 +2,12 @@
 //!
 //! # Protocol
 //! 1. *Attach*, when members come or change: a region over the members' own lines in which each
-//!    takes its place in the master's ring, and each leader notes its flock's arrival lines. It is
-//!    joined, so the last-seen values that leaders and master take stand still meanwhile.
+//!    takes its place in the master's ring, and each leader notes its cluster's arrival lines. It
+//!    is joined, so the last-seen values that leaders and master take stand still meanwhile.
 //! 2. *Fork*: the master publishes one entry; members with a number below the region's size take
 //!    part.
-//! 3. *Join*: a leader waits for its flock and arrives; the master waits for its own flock and for
-//!    the leaders.
+//! 3. *Join*: a leader waits for its cluster and arrives; the master waits for its own cluster and
+//!    for the leaders.
 //!
 //! # Invariants
 //! - C1 A worker follows one ring. Its master (L1 of [`crate::thread`]) attaches it; a master that
@@ -73,7 +73,7 @@ pub(crate) struct Channel {
     /// Last arrival seen of each member (PJV); the first is member 1's. Kept for those in
     /// `awaited`.
     last: Vec<LastSeen>,
-    /// Members that the master waits for itself, ascending: its own flock and the leaders.
+    /// Members that the master waits for itself, ascending: its own cluster and the leaders.
     awaited: Vec<usize>,
 }
 
@@ -183,7 +183,7 @@ unsafe fn accept(data: *const (), member: Member) {
     let id = member.id as usize;
     let worker = invitation.members[id - 1];
     let is_led = |other: &usize| *other != id && invitation.leader_of[*other] == id;
-    let flock = (1..invitation.leader_of.len()).filter(is_led).map(|other| {
+    let cluster = (1..invitation.leader_of.len()).filter(is_led).map(|other| {
         let worker = invitation.members[other - 1];
         Led { id: other, worker, last: LastSeen::of(worker.arrival()) }
     });
@@ -191,7 +191,7 @@ unsafe fn accept(data: *const (), member: Member) {
         ring: Arc::clone(invitation.ring),
         follower: Follower::new(invitation.next),
         id: member.id,
-        flock: flock.collect(),
+        cluster: cluster.collect(),
     };
     // SAFETY: - caller's contract: on its own thread.
     unsafe { worker.follow(attachment) };
@@ -205,7 +205,7 @@ pub(crate) struct Attachment {
     /// The own number in the master's teams.
     id: u32,
     /// Those that arrive through this one, ascending.
-    flock: Vec<Led>,
+    cluster: Vec<Led>,
 }
 
 /// A member that arrives through its leader.
@@ -252,12 +252,12 @@ impl Attachment {
         self.id
     }
 
-    /// Step 3 for a leader: those of its flock that take part in a region of `size`.
+    /// Step 3 for a leader: those of its cluster that take part in a region of `size`.
     #[inline]
-    pub(crate) fn flock(&self, size: u32) -> &[Led] {
-        if self.flock.is_empty() {
+    pub(crate) fn cluster(&self, size: u32) -> &[Led] {
+        if self.cluster.is_empty() {
             return &[];
         }
-        &self.flock[..self.flock.partition_point(|led| led.id < size as usize)]
+        &self.cluster[..self.cluster.partition_point(|led| led.id < size as usize)]
     }
 }

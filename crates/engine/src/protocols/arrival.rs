@@ -22,14 +22,14 @@
 //! "greater than when I last looked" counts.
 //!
 //! # Leaders
-//! In a large team the first member of each *flock* (a last-level cache's members) gathers its
-//! flock's lines and then arrives for all of them. What a member did before A1 is seen by its
+//! In a large team the first member of each *cluster* (a last-level cache's members) gathers its
+//! cluster's lines and then arrives for all of them. What a member did before A1 is seen by its
 //! leader (A2), hence by every thread that sees the leader's A1.
 //!
 //! # Orderings
 //! | access | order | other end |
 //! |---|---|---|
-//! | A1 store | Release: what the work did, the result, and for a leader what its flock did | A2 Acquire |
+//! | A1 store | Release: what the work did, the result, and for a leader what its cluster did | A2 Acquire |
 //!
 //! # Papers
 //! P1 section 3.2 (F6). Deviations: one number to a line instead of four, because members that

@@ -74,20 +74,20 @@ impl Channel {
 }
 
 impl Attachment {
-    /// Step 3 for a leader: waits for those of its flock that take part in a region of `size`.
+    /// Step 3 for a leader: waits for those of its cluster that take part in a region of `size`.
     #[inline]
-    pub(crate) fn gather_flock(&self, local: &Local, size: u32, crowd: u32) {
-        let flock = self.flock(size);
-        if flock.is_empty() {
+    pub(crate) fn gather_cluster(&self, local: &Local, size: u32, crowd: u32) {
+        let cluster = self.cluster(size);
+        if cluster.is_empty() {
             return;
         }
         fork_join::gather(
-            flock.len(),
+            cluster.len(),
             crowd,
-            |at| flock[at].has_arrived(),
-            |at, look| spin_policy::wait(flock[at].worker.arrivals(), local, crowd, || {}, look),
+            |at| cluster[at].has_arrived(),
+            |at, look| spin_policy::wait(cluster[at].worker.arrivals(), local, crowd, || {}, look),
         );
-        for led in flock {
+        for led in cluster {
             led.record();
         }
     }

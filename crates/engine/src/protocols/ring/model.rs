@@ -227,9 +227,9 @@ fn a_master_that_laps_a_participant_is_caught() {
     });
 }
 
-/// Members 1 (leader) and 2 (its flock) end a region of master 0, which waits for the leader alone;
-/// each may sleep. `leader_waits` false: planted, the leader arrives for a flock that it did not
-/// gather.
+/// Members 1 (leader) and 2 (its cluster) end a region of master 0, which waits for the leader
+/// alone; each may sleep. `leader_waits` false: planted, the leader arrives for a cluster that it
+/// did not gather.
 fn join_through_a_leader(leader_waits: bool) {
     struct Shared {
         lines: [Arrival<u64>; 2],
@@ -284,7 +284,7 @@ fn join_through_a_leader(leader_waits: bool) {
 }
 
 #[test]
-fn a_leader_arrives_for_its_flock() {
+fn a_leader_arrives_for_its_cluster() {
     explore(|| join_through_a_leader(true));
 }
 
@@ -292,16 +292,16 @@ fn a_leader_arrives_for_its_flock() {
 fn each_ordering_of_an_arrival_is_needed() {
     let early = "joined before its members were done";
     is_needed(
-        "a_leader_arrives_for_its_flock",
+        "a_leader_arrives_for_its_cluster",
         "src/protocols/arrival.rs",
         &[("A1", early), ("A2", early)],
     );
 }
 
 #[test]
-fn a_leader_that_does_not_wait_for_its_flock_is_caught() {
+fn a_leader_that_does_not_wait_for_its_cluster_is_caught() {
     is_refuted(
-        "a_leader_that_does_not_wait_for_its_flock_is_caught",
+        "a_leader_that_does_not_wait_for_its_cluster_is_caught",
         "joined before its members were done",
         || join_through_a_leader(false),
     );
