@@ -160,6 +160,7 @@ impl Ledger {
             target: Vec::new(),
             cpu_time: 0,
             missed: 0,
+            is_new: true,
         });
     }
 

@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat, renameat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, mkdirat};
 
 /// For this user alone.
 pub(crate) const OWN: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
@@ -112,6 +112,42 @@ pub(crate) fn open(path: &Path, flags: OFlag, mode: Mode) -> io::Result<File> {
     Place::of(path)?.open(flags, mode)
 }
 
+/// Makes a directory, for this user alone, with those above it that are not there.
+///
+/// # Errors
+/// When the way leads through another user's link, or the first one to be made would be in another
+/// user's directory: with that user's HOME the superuser would leave there what that user cannot
+/// remove.
+pub(crate) fn make_directories(path: &Path) -> io::Result<()> {
+    let mut missing = Vec::new();
+    let mut there = path;
+    let found = loop {
+        match walk(there) {
+            Ok(found) => break found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        missing.extend(there.file_name());
+        there = there.parent().unwrap_or(Path::new(""));
+    };
+    let (me, owner) = (nix::unistd::geteuid().as_raw(), found.metadata()?.uid());
+    if !missing.is_empty() && owner != me && owner != 0 {
+        return Err(refused(&format!(
+            "{} is a directory of user {owner}, in which user {me} makes no others",
+            there.display()
+        )));
+    }
+    let mut here = found;
+    for name in missing.into_iter().rev() {
+        match mkdirat(&here, name, Mode::S_IRWXU) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        here = step(&here, &name.to_owned())?;
+    }
+    Ok(())
+}
+
 /// What stands in a directory under a name, a link itself.
 fn step(directory: &File, name: &OsString) -> Result<File, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -182,6 +218,8 @@ fn refused(what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const APPEND: OFlag = OFlag::O_WRONLY.union(OFlag::O_APPEND);
@@ -242,5 +280,30 @@ mod tests {
         } else {
             eprintln!("not root: another user's link cannot be made");
         }
+    }
+
+    #[test]
+    fn directories_are_made_in_ones_own_and_not_in_another_users() {
+        let dir = tempfile::tempdir().unwrap();
+        make_directories(&dir.path().join("a/b/c")).unwrap();
+        make_directories(&dir.path().join("a/b/c")).unwrap();
+        let mode = dir.path().join("a/b").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        if !nix::unistd::geteuid().is_root() {
+            return platform::skip!("only the superuser has other users' directories to write to");
+        }
+        let theirs = dir.path().join("theirs");
+        std::fs::create_dir(&theirs).unwrap();
+        std::os::unix::fs::symlink(dir.path(), theirs.join("link")).unwrap();
+        let user = Some(nix::unistd::Uid::from_raw(1002));
+        nix::unistd::chown(&theirs, user, None).unwrap();
+        let flags = nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW;
+        nix::unistd::fchownat(AT_FDCWD, &theirs.join("link"), user, None, flags).unwrap();
+        for (way, said) in [("state/x", "directory of user 1002"), ("link/x", "symbolic link")] {
+            let error = make_directories(&theirs.join(way)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 1);
+        assert!(!dir.path().join("x").exists());
     }
 }

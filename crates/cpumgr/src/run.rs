@@ -10,7 +10,6 @@ use arena::client::SOCKET_VARIABLE;
 use arena::message::{Control, Range};
 use nix::errno::Errno;
 use platform::affinity::{self, CpuSet};
-use platform::process;
 
 use crate::administration;
 use crate::cli::RunArgs;
@@ -166,7 +165,8 @@ fn keep_to(cpus: &CpuSet) -> Result<(), Error> {
 /// Tells the manager class, label and bounds of this process. What was asked for and is refused is
 /// not left out: the program does not run then.
 fn place_itself(socket: &Path, args: &RunArgs) -> Result<(), Error> {
-    let pid = process::current_pid().0;
+    // Itself: in a container its own number is not the manager's.
+    let pid = 0;
     let label = args.label.clone().map(|label| Control::Label { pid, label });
     let class = args.class.clone().filter(|class| class != BY_RULES);
     let class = class.map(|class| Control::Class { pid, class: Some(class) });

@@ -187,7 +187,8 @@ struct Part {
 }
 
 impl Part {
-    fn start(index: Option<u64>) -> Result<Self, Error> {
+    /// `blocked` are the signals that the parent has blocked: the program gets them as usual.
+    fn start(index: Option<u64>, blocked: SigSet) -> Result<Self, Error> {
         let (reads, writes) = pipe()?;
         let mut command = again(2)?;
         command.args(["--tell", &writes.as_raw_fd().to_string()]);
@@ -196,6 +197,10 @@ impl Part {
             command.env("CPUMGR_ARRAY_INDEX", index.to_string());
         }
         command.args(words());
+        let unblock = move || blocked.thread_unblock().map_err(std::io::Error::from);
+        // SAFETY: - between fork and exec it calls pthread_sigmask alone, which is async-signal-safe,
+        //           and allocates nothing.
+        unsafe { command.pre_exec(unblock) };
         let child = command.spawn();
         let child = child.map_err(|source| Error::Exec { program: "cpumgr".into(), source })?;
         let pidfd = process::pidfd_open(Pid(child.id().cast_signed()))?;
@@ -260,23 +265,21 @@ fn parent(args: &SubmitArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
         Some(array) => Box::new(array.numbers().map(Some)),
         None => Box::new(std::iter::once(None)),
     };
-    let mut parts: Vec<Part> = Vec::new();
-    parts.extend(numbers.next().map(Part::start).transpose()?);
-    // What a child inherits of this it would keep: the mask is put back for each one.
+    // Blocked from the first part to the end: a signal that comes in between waits for the next look,
+    // and never ends this process without its parts.
     let wanted: SigSet =
         [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGHUP].into_iter().collect();
     wanted.thread_block().map_err(system("pthread_sigmask"))?;
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
     let signals = SignalFd::with_flags(&wanted, flags).map_err(system("signalfd"))?;
+    let mut parts: Vec<Part> = Vec::new();
+    parts.extend(numbers.next().map(|index| Part::start(index, wanted)).transpose()?);
     let (mut count, mut failed, mut is_over) = (0_u64, Vec::new(), false);
     let mut last = 0;
     loop {
         while parts.len() < AT_ONCE && !is_over {
             let Some(index) = numbers.next() else { break };
-            wanted.thread_unblock().map_err(system("pthread_sigmask"))?;
-            let started = Part::start(index);
-            wanted.thread_block().map_err(system("pthread_sigmask"))?;
-            parts.push(started?);
+            parts.push(Part::start(index, wanted)?);
         }
         if parts.is_empty() {
             break;

@@ -133,6 +133,20 @@ fn one_that_runs_for_too_long_is_ended() {
 }
 
 #[test]
+fn a_signal_to_the_parent_of_an_array_ends_its_parts_and_never_the_parent_alone() {
+    let manager = Manager::start(&["--mpl", "2"]);
+    for _ in 0..3 {
+        let mut parent = submit(&manager, &["--array", "1-400"], "exit 0").spawn().unwrap();
+        eventually("its parts wait", || (queue(&manager).len() > 20).then_some(()));
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(parent.id()).unwrap());
+        // While parts end and others begin.
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        assert_eq!(parent.wait().unwrap().code(), Some(1));
+        eventually("no part waits", || queue(&manager).is_empty().then_some(()));
+    }
+}
+
+#[test]
 fn an_array_runs_each_of_its_numbers_as_many_at_a_time_as_the_level_allows() {
     let manager = Manager::start(&["--mpl", "2"]);
     let dir = tempfile::tempdir().unwrap();

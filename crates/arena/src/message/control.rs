@@ -28,35 +28,35 @@ pub enum Control {
     },
     /// The share of a program relative to others.
     Weight {
-        /// Its process.
+        /// Its process; 0: the client's own.
         pid: i32,
         /// The weight, times 1000.
         thousandths: u32,
     },
     /// Whether a program's teams keep their size, whatever it is granted.
     Team {
-        /// Its process.
+        /// Its process; 0: the client's own.
         pid: i32,
         /// They do; otherwise they follow.
         fixed_team: bool,
     },
     /// The site's class that a program is in.
     Class {
-        /// Its process.
+        /// Its process; 0: the client's own.
         pid: i32,
         /// The class; `None`: as the site's rules say.
         class: Option<String>,
     },
     /// What a program was started for, for rules of classes.
     Label {
-        /// Its process.
+        /// Its process; 0: the client's own.
         pid: i32,
         /// A word of its user's.
         label: String,
     },
     /// How many processors a program is to have. What is `None` stays as it is.
     Bounds {
-        /// Its process.
+        /// Its process; 0: the client's own.
         pid: i32,
         /// Before other programs of its class and user have more than theirs.
         #[serde(default)]

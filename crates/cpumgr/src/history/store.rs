@@ -4,7 +4,6 @@
 //! killed opens as it was after the last one.
 
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use arena::message::{Account, RunState};
@@ -106,7 +105,7 @@ impl Store {
     /// Also when it is a link, no regular file, another user's, or another manager has it.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            own_file::make_directories(folder)?;
         }
         let file = own_file::open(path, OFlag::O_RDWR, own_file::OWN)?;
         let database = Database::builder().create_file(file)?;

@@ -79,6 +79,8 @@ pub(super) struct Entry {
     pub(super) cpu_time: Nanos,
     /// Processor time that it wanted and was not allocated.
     pub(super) missed: Nanos,
+    /// It came since the last accounting: what passed before that is not its time.
+    pub(super) is_new: bool,
 }
 
 impl Entry {
@@ -123,6 +125,9 @@ impl Entry {
 
     /// It received this of what it wanted in that time.
     pub(super) fn receive(&mut self, received: Nanos, passed: Nanos) {
+        if std::mem::replace(&mut self.is_new, false) {
+            return;
+        }
         self.cpu_time = self.cpu_time.saturating_add(received);
         let wanted = passed.saturating_mul(u64::from(self.wants()));
         self.missed = self.missed.saturating_add(wanted.saturating_sub(received));

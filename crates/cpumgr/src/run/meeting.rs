@@ -331,8 +331,7 @@ fn answers(socket: &Path) -> Result<(), ConnectError> {
 /// Tells the manager the weight of this process, if it is given one.
 fn weigh(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
     let Some(weight) = args.weight else { return };
-    let control =
-        Control::Weight { pid: process::current_pid().0, thousandths: weight.thousandths() };
+    let control = Control::Weight { pid: 0, thousandths: weight.thousandths() };
     if let Err(error) = administration::change(socket, control) {
         warn(&format!("{error}; the program runs with the usual weight"));
     }
@@ -342,7 +341,7 @@ fn weigh(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
 fn form_teams(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
     let Some(team) = args.team else { return };
     let fixed_team = team == Team::Fixed;
-    let control = Control::Team { pid: process::current_pid().0, fixed_team };
+    let control = Control::Team { pid: 0, fixed_team };
     if let Err(error) = administration::change(socket, control) {
         warn(&format!("{error}; the program runs with the usual teams"));
     }

@@ -13,11 +13,31 @@ use crate::daemon::background;
 use crate::guarded::Guarded;
 use crate::limits::{self, Weight};
 
+/// Whether it is about the client itself, which says 0: in a container it knows no number of its own
+/// that the manager knows. Then the number is `pid`.
+fn names_itself(control: &mut Control, pid: i32) -> bool {
+    let named = match control {
+        Control::Team { pid, .. }
+        | Control::Class { pid, .. }
+        | Control::Label { pid, .. }
+        | Control::Bounds { pid, .. }
+        | Control::Weight { pid, .. } => pid,
+        _ => return false,
+    };
+    let is_itself = *named == 0;
+    if is_itself {
+        *named = pid;
+    }
+    is_itself
+}
+
 impl Server {
     /// Does what a control message says, or says why not. The manager's user, the superuser and
     /// administrators may control everything. Other users, which only a system's manager lets in,
     /// may control their own.
-    pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
+    pub(super) fn control(&mut self, serial: u64, mut control: Control, now: u64) {
+        let peer = self.connections.get(&serial).map(|it| it.peer.pid.0);
+        let is_itself = peer.is_some_and(|pid| names_itself(&mut control, pid));
         let names_a_process = matches!(
             control,
             Control::Attach { .. }
@@ -39,7 +59,10 @@ impl Server {
             });
             return self.refuse(serial, RefusedCode::NotYours, reason);
         }
-        if names_a_process && let Err(reason) = self.same_numbers(serial) {
+        if names_a_process
+            && !is_itself
+            && let Err(reason) = self.same_numbers(serial)
+        {
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
         let outcome = match control {

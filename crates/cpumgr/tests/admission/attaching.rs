@@ -396,6 +396,12 @@ fn numbers_of_processes_in_a_container_are_not_taken_for_the_managers() {
         assert!(errors(&output).contains("PID namespace"), "{words:?}: {}", errors(&output));
         assert_eq!(output.status.code(), Some(6), "{words:?}");
     }
+    // What it says of itself needs no number.
+    let mut inside = Command::new("unshare");
+    inside.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
+    inside.arg(env!("CARGO_BIN_EXE_cpumgr")).arg("run").arg("--socket").arg(&socket);
+    let inside = inside.args(["--max", "1", "--label", "x", "--", "echo", "ran"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&inside.stdout), "ran\n", "{}", errors(&inside));
     assert_eq!(manager.status().programs.len(), 1);
     drop(program);
 }

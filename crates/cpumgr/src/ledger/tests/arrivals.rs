@@ -176,3 +176,16 @@ fn what_a_dead_program_held_goes_to_the_others_at_once() {
     assert_eq!((changes.len(), cpus(&ledger, 2)), (1, vec![0, 1]));
     assert!(ledger.holding(changes[0]).unwrap().dedicated);
 }
+
+#[test]
+fn what_passed_before_a_program_came_is_not_time_that_it_waited() {
+    let mut ledger = ledger(2, "equip");
+    let hour = 3_600_000 * MS;
+    ledger.arrive(AppId(1), 2, 2);
+    ledger.decide(hour, Cause::Arrival);
+    assert_eq!(ledger.received(AppId(1), hour), Some((0, 0)));
+    ledger.arrive(AppId(2), 1, 1);
+    ledger.decide(2 * hour, Cause::Arrival);
+    assert_eq!(ledger.received(AppId(1), 2 * hour), Some((2 * hour, 0)));
+    assert_eq!(ledger.received(AppId(2), 2 * hour), Some((0, 0)));
+}
