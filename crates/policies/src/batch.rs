@@ -68,8 +68,7 @@ impl Batch {
     /// The applications that run on `processors`, in order of start: place in the snapshot and
     /// number of processors, which is never 0.
     fn fill(&self, snapshot: &Snapshot<'_>, processors: u32) -> Vec<(usize, u32)> {
-        let at: BTreeMap<AppId, usize> =
-            snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
+        let at = snapshot.places();
         let mut left = processors;
         let mut parts = Vec::new();
         let mut runs = vec![false; snapshot.apps.len()];

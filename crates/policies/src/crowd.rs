@@ -16,10 +16,9 @@
 //! - The masters that share have one processor together, however little they are due: the weight of
 //!   a single light program next to as many heavy ones as there are processors does not hold.
 
-use std::collections::HashMap;
-
 use crate::decision::{Allocation, WHOLE};
 use crate::dss;
+use crate::quick::QuickMap;
 use crate::share::{self, Claim};
 use crate::snapshot::{AppView, Snapshot};
 
@@ -79,7 +78,7 @@ pub(crate) fn by_weight(
     let mut parts = share::divide(all, &claims);
     // Those that claim the same are due the same; the division gave the last few units to the
     // first.
-    let mut same = HashMap::new();
+    let mut same = QuickMap::default();
     for (part, claim) in parts.iter_mut().zip(&claims) {
         *part = *same.entry((claim.key, claim.floor, claim.room)).or_insert(*part);
     }

@@ -12,7 +12,7 @@
 //! T3  an event in mid-quantum passes no turn on: only processors whose holders left go to the next
 //!     in the queue.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::crowd;
 use crate::decision::Decision;
@@ -81,8 +81,7 @@ impl Policy for DssTs {
             return Decision::everybody_waits(snapshot, dss::crowd(snapshot));
         }
         self.holders = (snapshot.processors as usize).min(self.queue.len());
-        let at: BTreeMap<AppId, usize> =
-            snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
+        let at = snapshot.places();
         let order: Vec<usize> = self.queue.iter().map(|app| at[app]).collect();
         let allocations = crowd::one_each(snapshot, order.iter().copied());
         // A processor that falls free gives the next in the queue its turn early; holders that want

@@ -28,11 +28,12 @@
 //! more than n - 1 quanta for its turn, n being the number of applications when it came or had its
 //! last turn.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::decision::Decision;
 use crate::parameter::{ParameterError, configurable, parameters};
 use crate::policy::Policy;
+use crate::quick::QuickSet;
 use crate::ring::Ring;
 use crate::snapshot::{AppId, Cause, Snapshot};
 use crate::turn;
@@ -100,7 +101,7 @@ impl Gang {
                 running.push(app.id);
             }
         }
-        let runs: HashSet<AppId> = running.iter().copied().collect();
+        let runs: QuickSet<AppId> = running.iter().copied().collect();
         // No other application has room in the first row.
         let mut rows: Vec<(u32, Vec<AppId>)> = vec![(0, running)];
         for app in order.iter().map(|&i| &snapshot.apps[i]).filter(|app| !runs.contains(&app.id)) {
@@ -154,7 +155,7 @@ impl Policy for Gang {
             self.rows = Self::pack(snapshot, &order, &has_turn, processors);
             self.packed = Some((processors, wants().collect()));
         }
-        let at: HashMap<AppId, usize> = order.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
+        let at = snapshot.places();
         let mut rows = self.rows.iter().map(|row| row.iter().map(|app| at[app]));
         let running: Vec<usize> = rows.next().into_iter().flatten().collect();
         let parts: Vec<_> =

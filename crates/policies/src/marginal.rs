@@ -31,6 +31,7 @@ use crate::decision::{Allocation, Decision};
 use crate::dss;
 use crate::parameter::{ParameterError, configurable, parameters};
 use crate::policy::{Needs, Policy};
+use crate::quick::{QuickMap, QuickSet};
 use crate::share;
 use crate::snapshot::{AppId, AppView, Nanos, Snapshot};
 
@@ -75,7 +76,7 @@ pub struct Marginal {
     parameters: MarginalParameters,
     known: BTreeMap<Key, Known>,
     /// When each application reported last.
-    heard: BTreeMap<AppId, Nanos>,
+    heard: QuickMap<AppId, Nanos>,
 }
 
 impl Marginal {
@@ -102,7 +103,7 @@ impl Marginal {
 
     /// Takes the reports that are new, and forgets those that left.
     fn learn(&mut self, snapshot: &Snapshot<'_>) {
-        let here: BTreeSet<AppId> = snapshot.apps.iter().map(|app| app.id).collect();
+        let here: QuickSet<AppId> = snapshot.apps.iter().map(|app| app.id).collect();
         self.heard.retain(|app, _| here.contains(app));
         for known in self.known.values_mut() {
             known.looks = known.looks.filter(|(app, _)| here.contains(app));
@@ -166,29 +167,27 @@ impl Marginal {
     fn divide(&self, snapshot: &Snapshot<'_>) -> Vec<u32> {
         let apps = snapshot.apps;
         let by_dss = dss::divide(apps, snapshot.processors);
-        let curves: Vec<Option<Curve>> = apps
-            .iter()
-            .map(|app| self.known.get(&key(app)).and_then(|known| Curve::new(&known.points)))
-            .collect();
-        let room = |i: usize| {
-            let app = &apps[i];
-            let looks = self.known.get(&key(app)).and_then(|known| known.looks);
-            let most = looks.filter(|(it, _)| *it == app.id).map_or(u32::MAX, |(_, most)| most);
-            app.wants().min(most.max(1))
-        };
+        let (mut curves, mut rooms): (Vec<Option<Curve>>, Vec<u32>) = (Vec::new(), Vec::new());
+        for app in apps {
+            let known = self.known.get(&key(app));
+            curves.push(known.and_then(|known| Curve::new(&known.points)));
+            let looks = known.and_then(|known| known.looks).filter(|(it, _)| *it == app.id);
+            let most = looks.map_or(u32::MAX, |(_, most)| most);
+            rooms.push(app.wants().min(most.max(1)));
+        }
         let mut parts = by_dss.clone();
         let mut rest = 0_u64;
         for (i, part) in parts.iter_mut().enumerate().filter(|(i, _)| curves[*i].is_some()) {
             (rest, *part) = (rest + u64::from(by_dss[i] - 1), 1);
         }
         for (i, part) in parts.iter_mut().enumerate().filter(|(i, _)| curves[*i].is_some()) {
-            let more = u64::from(apps[i].floor().min(room(i)) - 1).min(rest);
+            let more = u64::from(apps[i].floor().min(rooms[i]) - 1).min(rest);
             rest -= more;
             *part += u32::try_from(more).expect("it is at most the floor, a u32");
         }
         let turn = |i: usize, part: u32| {
             let gain = curves[i].as_ref()?.gain(part) * apps[i].weight.max(f64::MIN_POSITIVE);
-            let open = part < room(i) && gain > 0.0;
+            let open = part < rooms[i] && gain > 0.0;
             // Steps of a quarter.
             let step = (gain.ln() / 1.25_f64.ln()).round().clamp(-1000.0, 1000.0) as i32;
             let key = share::key(apps[i].weight, apps[i].request);
@@ -205,7 +204,7 @@ impl Marginal {
         }
         // What no reporter gains from is for those of which nothing is known.
         for (i, part) in parts.iter_mut().enumerate().filter(|(i, _)| curves[*i].is_none()) {
-            let more = u64::from(room(i) - *part).min(rest);
+            let more = u64::from(rooms[i] - *part).min(rest);
             rest -= more;
             *part += u32::try_from(more).expect("it is at most the room, a u32");
         }

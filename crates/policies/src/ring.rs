@@ -6,52 +6,64 @@
 //! R2  Newcomers join where they come last: no application that waits already waits longer because
 //!     of them.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::snapshot::{AppId, Snapshot};
 
 /// Applications in the order of their turns; the first has (or would have) the turn now.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ring(VecDeque<AppId>);
+pub(crate) struct Ring {
+    /// Each with its place in the snapshot for which the ring was renewed last.
+    order: VecDeque<(AppId, usize)>,
+    /// The applications of that snapshot.
+    seen: Vec<AppId>,
+}
 
 impl Ring {
     /// The turn passes over the first `number`. Called before [`Ring::renew`], while all of them
     /// still stand here.
     pub(crate) fn pass(&mut self, number: usize) {
-        self.0.rotate_left(number.min(self.0.len()));
+        self.order.rotate_left(number.min(self.order.len()));
     }
 
     /// The turn passes over these, wherever they stand: they go to the end, in their order.
     pub(crate) fn pass_over(&mut self, apps: &BTreeSet<AppId>) {
-        let (passed, others): (Vec<AppId>, Vec<AppId>) =
-            self.0.iter().partition(|app| apps.contains(app));
-        self.0 = others.into_iter().chain(passed).collect();
+        let (passed, others): (Vec<_>, Vec<_>) =
+            self.order.drain(..).partition(|(app, _)| apps.contains(app));
+        self.order.extend(others.into_iter().chain(passed));
     }
 
     /// These come first, in this order.
-    pub(crate) fn lead(&mut self, apps: &[AppId]) {
-        let leads: HashSet<AppId> = apps.iter().copied().collect();
-        self.0.retain(|app| !leads.contains(app));
-        apps.iter().rev().for_each(|app| self.0.push_front(*app));
+    pub(crate) fn lead(&mut self, apps: &[(AppId, usize)]) {
+        if apps.is_empty() {
+            return;
+        }
+        let leads: BTreeSet<AppId> = apps.iter().map(|(app, _)| *app).collect();
+        self.order.retain(|(app, _)| !leads.contains(app));
+        apps.iter().rev().for_each(|it| self.order.push_front(*it));
     }
 
     /// Removes applications that left; those that came join at the end. Returns the places in the
     /// snapshot, in the order of the list.
     pub(crate) fn renew(&mut self, snapshot: &Snapshot<'_>) -> Vec<usize> {
-        let at: HashMap<AppId, usize> =
-            snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
-        self.0.retain(|app| at.contains_key(app));
-        let known: HashSet<AppId> = self.0.iter().copied().collect();
-        if known.len() < at.len() {
+        let apps = || snapshot.apps.iter().map(|app| app.id);
+        if !apps().eq(self.seen.iter().copied()) {
+            self.seen.clear();
+            self.seen.extend(apps());
+            let at = snapshot.places();
+            let mut joins = vec![true; snapshot.apps.len()];
+            self.order.retain_mut(|(app, place)| {
+                let now = at.get(app).copied();
+                if let Some(now) = now {
+                    (*place, joins[now]) = (now, false);
+                }
+                now.is_some()
+            });
             // An identity that comes twice joins once, at its last place.
-            let fresh = snapshot
-                .apps
-                .iter()
-                .enumerate()
-                .filter(|(i, app)| !known.contains(&app.id) && at[&app.id] == *i);
-            self.0.extend(fresh.map(|(_, app)| app.id));
+            let fresh = apps().enumerate().filter(|(i, app)| joins[*i] && at[app] == *i);
+            self.order.extend(fresh.map(|(i, app)| (app, i)));
         }
-        self.0.iter().map(|app| at[app]).collect()
+        self.order.iter().map(|(_, place)| *place).collect()
     }
 }
 

@@ -13,6 +13,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::quick::QuickMap;
+
 /// Time or CPU time in nanoseconds.
 pub type Nanos = u64;
 
@@ -198,6 +200,11 @@ impl Snapshot<'_> {
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.apps.len() as u64 > u64::from(self.processors)
+    }
+
+    /// The place of each application in the list; of one that comes twice the last one.
+    pub(crate) fn places(&self) -> QuickMap<AppId, usize> {
+        self.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect()
     }
 
     /// Says whether the snapshot is sound: no application twice, each of them in range. O(n log n).

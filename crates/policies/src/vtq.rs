@@ -46,11 +46,12 @@
 //! comes later stands before them. So whatever requests do, no application waits for more than 2 n
 //! x L.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use crate::decision::Decision;
 use crate::parameter::{ParameterError, configurable, parameters};
 use crate::policy::Policy;
+use crate::quick::{QuickMap, QuickSet};
 use crate::ring::{self, Ring};
 use crate::share;
 use crate::snapshot::{AppId, AppView, Nanos, Snapshot};
@@ -112,7 +113,7 @@ pub struct VtqDss {
     parameters: VtqParameters,
     ring: Ring,
     /// Looked up, never listed.
-    accounts: HashMap<AppId, Account>,
+    accounts: QuickMap<AppId, Account>,
     level: Service,
     /// By how much the level rose last.
     worth: Service,
@@ -120,14 +121,14 @@ pub struct VtqDss {
     counting: bool,
     turns: Vec<Turn>,
     /// The applications whose turns make the gang last.
-    gang: BTreeSet<AppId>,
+    gang: QuickSet<AppId>,
     gang_ends: Nanos,
     /// The applications over which the window passes when the gang ends: they stand first in the
     /// ring.
-    window: BTreeSet<AppId>,
+    window: QuickSet<AppId>,
     /// When the last decision was made, and which applications have processors of their own by it.
     decided: Nanos,
-    running: HashSet<AppId>,
+    running: QuickSet<AppId>,
 }
 
 impl VtqDss {
@@ -155,7 +156,8 @@ impl VtqDss {
     /// Counts what applications received since the last decision.
     fn account(&mut self, snapshot: &Snapshot<'_>) {
         let begin = self.level - self.worth;
-        let mut accounts = HashMap::with_capacity(snapshot.apps.len());
+        let mut accounts = QuickMap::default();
+        accounts.reserve(snapshot.apps.len());
         for app in snapshot.apps {
             let fresh = Account { seen: app.cpu_time, service: begin, ran: snapshot.now };
             let mut account = self.accounts.get(&app.id).copied().unwrap_or(fresh);
@@ -176,18 +178,18 @@ impl VtqDss {
         let longest = self.parameters.longest.max(self.parameters.shortest).max(snapshot.quantum);
         let patience = longest.saturating_mul(turns.len() as u64);
         let begin = self.level - self.worth;
-        let mut late: Vec<(Nanos, AppId)> = Vec::new();
-        for app in turns.iter().map(|&i| snapshot.apps[i].id) {
+        let mut late: Vec<(Nanos, (AppId, usize))> = Vec::new();
+        for (app, i) in turns.iter().map(|&i| (snapshot.apps[i].id, i)) {
             if let Some(account) = self.accounts.get_mut(&app)
                 && snapshot.now.saturating_sub(account.ran) >= patience
             {
                 account.service = account.service.min(begin);
-                late.push((account.ran, app));
+                late.push((account.ran, (app, i)));
             }
         }
         // Stable: of those that wait since the same time the first in the ring comes first.
         late.sort_by_key(|(ran, _)| *ran);
-        self.ring.lead(&late.iter().map(|(_, app)| *app).collect::<Vec<_>>());
+        self.ring.lead(&late.iter().map(|(_, it)| *it).collect::<Vec<_>>());
         !late.is_empty()
     }
 
@@ -249,7 +251,7 @@ impl VtqDss {
     }
 
     /// Ends the turns that are over.
-    fn end_turns(&mut self, now: Nanos, at: &HashMap<AppId, usize>) {
+    fn end_turns(&mut self, now: Nanos, at: &QuickMap<AppId, usize>) {
         let mut turns = std::mem::take(&mut self.turns);
         turns.retain(|turn| {
             at.contains_key(&turn.app) && (now < turn.ends || self.service_of(turn.app) < turn.goal)
@@ -258,7 +260,7 @@ impl VtqDss {
             turn.at = at[&turn.app];
         }
         self.turns = turns;
-        let running: BTreeSet<AppId> = self.turns.iter().map(|turn| turn.app).collect();
+        let running: QuickSet<AppId> = self.turns.iter().map(|turn| turn.app).collect();
         self.gang.retain(|app| running.contains(app));
     }
 
@@ -275,7 +277,7 @@ impl VtqDss {
         unfinished.retain(|turn| self.service_of(turn.app) < turn.goal);
         self.turns = unfinished;
         let mut members: Vec<usize> = Vec::new();
-        let mut is_member = BTreeSet::new();
+        let mut is_member = QuickSet::default();
         let mut sum = 0;
         let mut join = |i: usize| {
             let wants = u64::from(snapshot.apps[i].wants());
@@ -309,7 +311,7 @@ impl VtqDss {
                 }
             }
         }
-        let before: BTreeMap<AppId, Turn> =
+        let before: QuickMap<AppId, Turn> =
             self.turns.iter().map(|turn| (turn.app, *turn)).collect();
         self.turns.clear();
         let mut longest = 0;
@@ -505,7 +507,7 @@ impl Policy for VtqDss {
                 account.service = begin;
             }
         }
-        let at: HashMap<AppId, usize> = turns.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
+        let at: QuickMap<AppId, usize> = turns.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
         self.end_turns(snapshot.now, &at);
         if self.gang.is_empty() || snapshot.now >= self.gang_ends {
             self.ring.pass(passed);

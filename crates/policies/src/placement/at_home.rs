@@ -3,11 +3,11 @@
 //!
 //! # Rule
 //! Steps 1 and 2 of the placement place every application, and leave nothing to do for the others,
-//! when three conditions hold: no application shares or stays inside a set; none came or left; and
-//! each virtual processor can be where it ran last, since its application holds that processor or
-//! was the last one there. So no map of what is free and of what is near is made. With the cold
-//! caches of a manager that slept for some milliseconds that took 18 of the 42 us from a ring to
-//! the grant.
+//! when three conditions hold: no application shares or stays inside a set; neither applications
+//! nor processors came or left; and each virtual processor can be where it ran last, since its
+//! application holds that processor or was the last one there. So no map of what is free and of
+//! what is near is made. With the cold caches of a manager that slept for some milliseconds that
+//! took 18 of the 42 us from a ring to the grant.
 
 use super::circle::Circle;
 use super::{Machine, Placement};
@@ -19,7 +19,7 @@ const MOST: usize = 1024;
 
 impl Placement {
     /// Does what [`Placement::place_each`] does, when every application is at home. False, and
-    /// nothing has changed, otherwise. O(P log P), without allocations.
+    /// nothing has changed, otherwise. O(P), without allocations.
     pub(super) fn place_at_home(
         &mut self,
         machine: &Machine,
@@ -29,15 +29,15 @@ impl Placement {
         if self.find_everybody_at_home(machine, decision).is_none() {
             return false;
         }
-        for allocation in &decision.allocations {
-            let app = allocation.app;
-            let Some(home) = self.homes.get_mut(&app) else { continue };
-            home.held = allocation.processors as usize;
-            let cpus = &home.slots[..home.held];
-            for id in cpus {
-                self.last.insert(*id, app);
+        let Self { topology, tenants, .. } = self;
+        for (at, allocation) in decision.allocations.iter().enumerate() {
+            let tenant = &mut tenants.list[at];
+            tenant.held = allocation.processors as usize;
+            for id in tenant.held() {
+                let cpu = topology.index_of(*id).expect("it was found before");
+                tenants.last[cpu] = at;
             }
-            put(app, cpus);
+            put(tenant.app, tenant.held());
         }
         self.circle = Circle::default();
         self.guests.clear();
@@ -46,24 +46,24 @@ impl Placement {
 
     /// `None`: some application is not at home.
     fn find_everybody_at_home(&self, machine: &Machine, decision: &Decision) -> Option<()> {
-        let cpus = &machine.cpus;
-        let many = cpus.len() > MOST || self.homes.len() != decision.allocations.len();
-        if decision.unbound
-            || !self.within.is_empty()
-            || many
-            || !cpus.is_sorted_by_key(|cpu| cpu.id)
-        {
+        let Self { topology, tenants, .. } = self;
+        let many = topology.cpus.len() > MOST || tenants.list.len() != decision.allocations.len();
+        if decision.unbound || tenants.confined > 0 || many || !topology.is_of(&machine.cpus) {
             return None;
         }
         let mut taken = [0_u64; MOST / 64];
-        for allocation in &decision.allocations {
-            let app = allocation.app;
-            let home = self.homes.get(&app).filter(|_| !allocation.shared)?;
-            let slots = home.slots.get(..allocation.processors as usize)?;
+        for (at, allocation) in decision.allocations.iter().enumerate() {
+            let tenant = &tenants.list[at];
+            if tenant.app != allocation.app || allocation.shared {
+                return None;
+            }
+            let slots = tenant.slots.get(..allocation.processors as usize)?;
             for (slot, id) in slots.iter().enumerate() {
-                let is_its_own = slot < home.held || self.last.get(id) == Some(&app);
-                let at = cpus.binary_search_by_key(id, |cpu| cpu.id).ok().filter(|_| is_its_own)?;
-                let (word, bit) = (&mut taken[at / 64], 1 << (at % 64));
+                let cpu = topology.index_of(*id)?;
+                if slot >= tenant.held && tenants.last[cpu] != at {
+                    return None;
+                }
+                let (word, bit) = (&mut taken[cpu / 64], 1 << (cpu % 64));
                 if *word & bit != 0 {
                     return None;
                 }
@@ -152,7 +152,10 @@ mod tests {
                 };
                 let machine = machine((0..6).filter(|id| Some(*id) != missing));
                 let (mut quick, mut slow) = (placement.clone(), placement);
-                let answer = slow.place_in_steps(&machine, &decision);
+                let mut answer = Vec::new();
+                slow.place_in_steps(&machine, &decision, |app, cpus: &[u32]| {
+                    answer.push((app, cpus.to_vec()));
+                });
                 if let Some(placed) = at_home(&mut quick, &machine, &decision) {
                     prop_assert_eq!(&placed, &answer);
                     prop_assert_eq!(&quick, &slow);

@@ -1,10 +1,22 @@
 //! Masters that share processors: where each one is, and how turns move them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::free::Free;
+use super::tenants::NOBODY;
 use crate::snapshot::AppId;
+
+/// A master that shares.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(test, derive(PartialEq))]
+pub(super) struct Master {
+    pub(super) app: AppId,
+    /// Its place among the tenants.
+    pub(super) tenant: usize,
+    /// Not 0.
+    pub(super) part: u32,
+}
 
 /// The sharing masters, cut into one run for each shared processor. Those with equal parts stand
 /// together, the largest parts first, and take turns among themselves: each such group is a circle.
@@ -15,32 +27,42 @@ use crate::snapshot::AppId;
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(test, derive(PartialEq))]
 pub(super) struct Circle {
-    /// With the part of each, not 0.
-    masters: Vec<(AppId, u32)>,
+    masters: Vec<Master>,
     /// Processors that are shared, by id; of runs for equal parts the first ones are the longer
     /// ones.
     shared: Vec<u32>,
 }
 
 impl Circle {
+    /// The tenants stand at other places; those that stand nowhere left.
+    pub(super) fn move_along(&mut self, moved: &[usize]) {
+        self.masters.retain_mut(|master| {
+            master.tenant = moved[master.tenant];
+            master.tenant != NOBODY
+        });
+    }
+
     /// Takes the masters that share now, in order of arrival, and takes the processors for them out
     /// of `free`: `most`, as far as there are enough. A master that shared already
     /// keeps its place among those with its part, newcomers follow at their end.
     ///
-    /// When none of them shared before, each starts where it comes from, as far as the runs allow
-    /// it. True when some master shared before, so that a turn may pass on.
+    /// When none of them shared before, each starts where it comes from (of `tenants`, by their
+    /// places), as far as the runs allow it. True when some master shared before, so that a turn
+    /// may pass on.
     pub(super) fn renew(
         &mut self,
-        masters: &[(AppId, u32)],
+        masters: &[Master],
         most: usize,
-        came_from: impl Fn(&AppId) -> Option<u32>,
+        tenants: usize,
+        came_from: impl Fn(usize) -> Option<u32>,
         free: &mut Free<'_>,
     ) -> bool {
-        let present: HashMap<AppId, u32> = masters.iter().copied().collect();
-        self.masters.retain_mut(|(app, part)| {
-            let now = present.get(app);
-            *part = now.map_or(0, |part| (*part).max(1));
-            now.is_some()
+        // By tenant its part, until it is found; 0: it shares nothing.
+        let mut parts = vec![0; if masters.is_empty() { 0 } else { tenants }];
+        masters.iter().for_each(|master| parts[master.tenant] = master.part);
+        self.masters.retain_mut(|master| {
+            master.part = parts.get_mut(master.tenant).map_or(0, std::mem::take);
+            master.part != 0
         });
         self.shared.retain(|&id| free.take_id(id));
         while self.shared.len() > most {
@@ -50,19 +72,11 @@ impl Circle {
         if self.shared.len() < most {
             self.shared.extend(free.take_ids(most - self.shared.len()));
         }
-        let known: BTreeSet<AppId> = self.masters.iter().map(|(app, _)| *app).collect();
-        let newcomers = masters
-            .iter()
-            .filter(|(app, _)| !known.contains(app))
-            .map(|(app, part)| (*app, (*part).max(1)));
         let shared_before = !self.masters.is_empty();
-        self.masters.extend(newcomers);
-        self.masters.sort_by_key(|(_, part)| Reverse(*part));
+        self.masters.extend(masters.iter().filter(|master| parts[master.tenant] != 0));
+        self.masters.sort_by_key(|master| Reverse(master.part));
         if !shared_before && self.groups().count() == 1 {
-            let apps = self.masters.iter().map(|(app, _)| *app).collect();
-            let part = self.masters[0].1;
-            let ordered = self.near_home(apps, came_from).into_iter();
-            self.masters = ordered.map(|app| (app, part)).collect();
+            self.masters = self.near_home(came_from);
         }
         shared_before
     }
@@ -101,16 +115,19 @@ impl Circle {
         uneven || joined
     }
 
-    /// The processor of each master. Empty when there is no processor for them.
-    pub(super) fn places(&self) -> BTreeMap<AppId, u32> {
-        let runs = self.runs().into_iter();
-        let cpus = runs.flat_map(|(id, length)| std::iter::repeat_n(id, length));
-        self.masters.iter().map(|(app, _)| *app).zip(cpus).collect()
+    /// Each shared processor with the masters on it. Empty when there is no processor for them.
+    pub(super) fn places(&self) -> impl Iterator<Item = (u32, &[Master])> {
+        let mut rest = &self.masters[..];
+        self.runs().into_iter().map(move |(id, length)| {
+            let (run, others) = rest.split_at(length);
+            rest = others;
+            (id, run)
+        })
     }
 
     /// Those with equal parts.
-    fn groups(&self) -> impl Iterator<Item = &[(AppId, u32)]> {
-        self.masters.chunk_by(|one, other| one.1 == other.1)
+    fn groups(&self) -> impl Iterator<Item = &[Master]> {
+        self.masters.chunk_by(|one, other| one.part == other.part)
     }
 
     /// Each shared processor with the number of masters on it: equal to within one for equal parts.
@@ -118,15 +135,14 @@ impl Circle {
     /// counts as the first one does. So the run at the end of a group has some of the next one, and
     /// these do not crowd out the last of the group; what follows is measured anew.
     fn runs(&self) -> Vec<(u32, usize)> {
-        let sum = |masters: &[(AppId, u32)]| masters.iter().map(|it| u64::from(it.1)).sum::<u64>();
+        let sum = |masters: &[Master]| masters.iter().map(|it| u64::from(it.part)).sum::<u64>();
         let is_one_group = self.groups().nth(1).is_none();
         let mut masters = &self.masters[..];
         let (mut all, mut used, mut begin) = (sum(masters), 0, 0);
         let mut runs = Vec::with_capacity(self.shared.len());
         for (at, &id) in self.shared.iter().enumerate() {
             let left = self.shared.len() - at;
-            let Some((_, part)) = masters.first().copied() else { break };
-            let part = u64::from(part);
+            let Some(part) = masters.first().map(|master| u64::from(master.part)) else { break };
             let upto = all * (at + 1 - begin) as u64 / (self.shared.len() - begin) as u64;
             let measure = upto.saturating_sub(used);
             // One that is on one processor at all leaves one for each of the others.
@@ -139,8 +155,8 @@ impl Circle {
             let (run, others) = masters.split_at(length);
             used += part * length as u64;
             masters = others;
-            if masters.first().is_some_and(|next| u64::from(next.1) != part)
-                || run.last().is_some_and(|last| u64::from(last.1) != part)
+            if masters.first().is_some_and(|next| u64::from(next.part) != part)
+                || run.last().is_some_and(|last| u64::from(last.part) != part)
             {
                 (all, used, begin) = (sum(masters), 0, at + 1);
             }
@@ -149,22 +165,18 @@ impl Circle {
         runs
     }
 
-    /// Orders masters so that as many as possible are on the processor from which they come.
-    fn near_home(
-        &self,
-        masters: Vec<AppId>,
-        came_from: impl Fn(&AppId) -> Option<u32>,
-    ) -> Vec<AppId> {
-        let mut runs: BTreeMap<u32, (usize, Vec<AppId>)> =
+    /// The masters so that as many as possible are on the processor from which they come.
+    fn near_home(&self, came_from: impl Fn(usize) -> Option<u32>) -> Vec<Master> {
+        let mut runs: BTreeMap<u32, (usize, Vec<Master>)> =
             self.runs().into_iter().map(|(id, length)| (id, (length, Vec::new()))).collect();
         let mut elsewhere = VecDeque::new();
-        for app in masters {
-            match came_from(&app)
+        for master in &self.masters {
+            match came_from(master.tenant)
                 .and_then(|id| runs.get_mut(&id))
                 .filter(|(length, run)| run.len() < *length)
             {
-                Some((_, run)) => run.push(app),
-                None => elsewhere.push_back(app),
+                Some((_, run)) => run.push(*master),
+                None => elsewhere.push_back(*master),
             }
         }
         let mut order = Vec::new();

@@ -30,76 +30,45 @@
 //! processors are lacking, and those of end 3. The worst that was found: 60 ms, for 512
 //! applications that all lack something, in sets of 3 of 1024 processors.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::free::Free;
-use super::quick::QuickMap;
-use super::{MachineCpu, Seat};
-use crate::snapshot::AppId;
-
-/// For each application that stays inside a set the processors in it, by index, ascending.
-pub(super) struct Rooms(QuickMap<AppId, Vec<usize>>);
-
-impl Rooms {
-    /// Of those sets that bound anything: which have some of these processors, and not all of them.
-    /// `cpus` are in order of their numbers. O(sizes of the sets x log P).
-    pub(super) fn new(within: &BTreeMap<AppId, BTreeSet<u32>>, cpus: &[MachineCpu]) -> Self {
-        let at = |id: &u32| cpus.binary_search_by_key(id, |cpu| cpu.id).ok();
-        let room = |ids: &BTreeSet<u32>| ids.iter().filter_map(at).collect::<Vec<usize>>();
-        let rooms = within.iter().map(|(app, ids)| (*app, room(ids)));
-        Self(rooms.filter(|(_, room)| !room.is_empty() && room.len() < cpus.len()).collect())
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Its room; `None`: everywhere.
-    pub(super) fn of(&self, app: AppId) -> Option<&[usize]> {
-        self.0.get(&app).map(Vec::as_slice)
-    }
-
-    /// Whether the application may have this processor.
-    pub(super) fn allow(&self, app: AppId, cpu: usize) -> bool {
-        self.of(app).is_none_or(|room| room.binary_search(&cpu).is_ok())
-    }
-}
+use super::seats::Seats;
+use super::tenants::{NOBODY, Room, Tenants};
+use super::topology::HOLE;
 
 /// Fills the seats of applications that have rooms as far as that is possible, and cuts off what is
 /// not. Seats of others may have holes afterwards.
-pub(super) fn fill(seats: &mut [Seat], rooms: &Rooms, processors: usize, free: &mut Free<'_>) {
-    if rooms.is_empty() {
-        return;
-    }
-    for seat in seats.iter_mut() {
-        if let Some(room) = rooms.of(seat.app) {
-            let (near, number) = seat.near_and_holes();
-            seat.fill(free.take_inside(&near, number, room));
+pub(super) fn fill(seats: &mut Seats, tenants: &Tenants, free: &mut Free<'_>) {
+    let room = |seat: usize| tenants.list[seats.tenant(seat)].room.as_ref();
+    let rooms: Vec<Option<&Room>> = (0..seats.len()).map(room).collect();
+    let confined: Vec<usize> = (0..seats.len()).filter(|&seat| rooms[seat].is_some()).collect();
+    let mut found = Vec::new();
+    for (seat, room) in confined.iter().filter_map(|&seat| Some((seat, rooms[seat]?))) {
+        if seats.holes(seat) > 0 {
+            free.take_inside(seats.slots(seat), seats.holes(seat), &room.cpus, &mut found);
+            seats.fill(seat, &mut found);
         }
     }
-    if !seats.iter().any(|seat| rooms.of(seat.app).is_some() && seat.has_holes()) {
+    if confined.iter().all(|&seat| seats.holes(seat) == 0) {
         return;
     }
-    let mut matching = Matching::new(seats, rooms, processors, free);
+    let mut matching = Matching::new(seats, rooms, tenants.last.len(), free);
     // Not `any`: each gets one before any application gets the next one.
-    while (0..matching.seats.len()).filter(|&seat| matching.extend(seat)).count() > 0 {}
-    for seat in seats.iter_mut().filter(|seat| rooms.of(seat.app).is_some()) {
-        seat.slots.retain(Option::is_some);
-    }
+    while confined.iter().filter(|&&seat| matching.extend(seat)).count() > 0 {}
+    confined.iter().for_each(|&seat| seats.cut_holes_off(seat));
 }
 
 /// Which application has which processor.
 struct Matching<'a, 'b> {
-    seats: &'a mut [Seat],
+    seats: &'a mut Seats,
     free: &'a mut Free<'b>,
-    /// By seat: the processors of its room; `None`: everywhere.
-    rooms: Vec<Option<&'a [usize]>>,
+    /// By seat: its room; `None`: everywhere.
+    rooms: Vec<Option<&'a Room>>,
     /// By seat: how many processors it has.
     has: Vec<usize>,
     /// By seat: it is settled.
     settled: Vec<bool>,
-    /// By processor: the seat that has it, and the slot there.
-    owner: Vec<Option<(usize, usize)>>,
+    /// By processor: the seat that has it, or [`NOBODY`], and the slot there.
+    owner: Vec<(usize, usize)>,
     search: Search,
 }
 
@@ -120,17 +89,16 @@ struct Search {
 
 impl<'a, 'b> Matching<'a, 'b> {
     fn new(
-        seats: &'a mut [Seat],
-        rooms: &'a Rooms,
+        seats: &'a mut Seats,
+        rooms: Vec<Option<&'a Room>>,
         processors: usize,
         free: &'a mut Free<'b>,
     ) -> Self {
-        let mut owner = vec![None; processors];
-        for (i, seat) in seats.iter().enumerate() {
-            for (slot, cpu) in seat.slots.iter().enumerate() {
-                if let Some(cpu) = cpu {
-                    owner[*cpu] = Some((i, slot));
-                }
+        let mut owner = vec![(NOBODY, 0); processors];
+        for seat in 0..seats.len() {
+            for (slot, &cpu) in seats.slots(seat).iter().enumerate().filter(|(_, it)| **it != HOLE)
+            {
+                owner[cpu] = (seat, slot);
             }
         }
         let search = Search {
@@ -140,8 +108,8 @@ impl<'a, 'b> Matching<'a, 'b> {
             queue: Vec::new(),
         };
         Self {
-            rooms: seats.iter().map(|seat| rooms.of(seat.app)).collect(),
-            has: seats.iter().map(|seat| seat.slots.iter().flatten().count()).collect(),
+            rooms,
+            has: (0..seats.len()).map(|seat| seats.slots(seat).len() - seats.holes(seat)).collect(),
             settled: vec![false; seats.len()],
             seats,
             free,
@@ -153,12 +121,9 @@ impl<'a, 'b> Matching<'a, 'b> {
     /// Gets one processor more for a seat that has a room and a hole; false if there is none to be
     /// had.
     fn extend(&mut self, start: usize) -> bool {
-        if self.settled[start] || self.rooms[start].is_none() {
+        if self.settled[start] || self.seats.holes(start) == 0 {
             return false;
         }
-        let Some(hole) = self.seats[start].slots.iter().position(Option::is_none) else {
-            return false;
-        };
         let Some(end) = self.find(start) else {
             let least = self.has[start];
             for &seat in &self.search.queue {
@@ -171,26 +136,30 @@ impl<'a, 'b> Matching<'a, 'b> {
         loop {
             let (mark, seat) = self.search.getter[cpu];
             debug_assert_eq!(mark, self.search.now, "the search came by here");
-            let (slot, next) = if seat == start {
-                (hole, None)
-            } else {
-                let (mark, next) = self.search.given[seat];
-                debug_assert_eq!(mark, self.search.now, "the search came by here");
-                touched |= self.settled[seat];
-                (self.owner[next].expect("it is the seat's").1, Some(next))
-            };
-            self.seats[seat].slots[slot] = Some(cpu);
-            self.owner[cpu] = Some((seat, slot));
-            match next {
-                Some(next) => cpu = next,
-                None => break,
+            if seat == start {
+                break;
             }
+            let (mark, next) = self.search.given[seat];
+            debug_assert_eq!(mark, self.search.now, "the search came by here");
+            touched |= self.settled[seat];
+            // It gives one processor and gets another one for it.
+            let (_, slot) = self.owner[next];
+            self.seats.clear(seat, slot);
+            self.put(seat, slot, cpu);
+            cpu = next;
         }
+        let hole = self.seats.slots(start).iter().position(|&slot| slot == HOLE);
+        self.put(start, hole.expect("it was counted"), cpu);
         self.has[start] += 1;
         if touched {
             self.settled.fill(false);
         }
         true
+    }
+
+    fn put(&mut self, seat: usize, slot: usize, cpu: usize) {
+        self.seats.put(seat, slot, cpu);
+        self.owner[cpu] = (seat, slot);
     }
 
     /// The processor at the end of the best chain, breadth first.
@@ -207,14 +176,15 @@ impl<'a, 'b> Matching<'a, 'b> {
         while at < queue.len() {
             let seat = queue[at];
             let room = self.rooms[seat].expect("only seats with rooms are in the queue");
-            for &cpu in room {
-                let Some((other, slot)) = self.owner[cpu] else {
+            for &cpu in &room.cpus {
+                let (other, slot) = self.owner[cpu];
+                if other == NOBODY {
                     if self.free.has(cpu) {
                         getter[cpu] = (*now, seat);
                         return Some(cpu);
                     }
                     continue;
-                };
+                }
                 if getter[cpu].0 == *now || other == seat || other == start {
                     continue;
                 }
@@ -248,21 +218,21 @@ impl<'a, 'b> Matching<'a, 'b> {
     /// Takes the processor at the end of a chain from the application that has it, or from what is
     /// free. True: that one was settled.
     fn vacate(&mut self, cpu: usize) -> bool {
-        let Some((seat, slot)) = self.owner[cpu].take() else {
+        let (seat, slot) = std::mem::replace(&mut self.owner[cpu], (NOBODY, 0));
+        if seat == NOBODY {
             let free = self.free.take(cpu);
             debug_assert!(free, "the search looked");
             return false;
-        };
+        }
         self.has[seat] -= 1;
-        let slots = &mut self.seats[seat].slots;
-        slots[slot] = None;
+        self.seats.clear(seat, slot);
         // The number of one that has a room falls: its last one comes to the hole.
-        if self.rooms[seat].is_some()
-            && let Some(last) = slots.iter().rposition(Option::is_some).filter(|&last| last > slot)
-            && let Some(moved) = slots[last].take()
-        {
-            slots[slot] = Some(moved);
-            self.owner[moved] = Some((seat, slot));
+        if self.rooms[seat].is_some() {
+            let last = self.seats.slots(seat).iter().rposition(|&slot| slot != HOLE);
+            if let Some(last) = last.filter(|&last| last > slot) {
+                let moved = self.seats.clear(seat, last);
+                self.put(seat, slot, moved);
+            }
         }
         self.settled[seat]
     }

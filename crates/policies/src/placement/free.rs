@@ -18,27 +18,30 @@
 //! the more telling key, so that no cache is missed.
 //!
 //! # Cost
-//! Building is O(P log P). Taking a given processor is O(threads of its core). Taking near is, for
-//! each cache that is taken from, O(caches and nodes in which the application has processors and
-//! something is free, + P / 64), and where distances between nodes are known and its own nodes are
-//! full, O(nodes).
+//! Building is O(P), and counts per cache and node are made only when the first application asks
+//! for what is near: most often that is after most processors have found their applications. Taking
+//! a given processor is O(threads of its core). Taking near is, for each cache that is taken from,
+//! O(caches and nodes in which the application has processors and something is free, + P / 64), and
+//! where distances between nodes are known and its own nodes are full, O(nodes).
 
 use std::cmp::Reverse;
 
-use super::quick::QuickMap;
-use super::shelves::Shelves;
-use super::{Distances, MachineCpu, Smt};
+use super::machine::{Distances, Smt};
+use super::shelves::Racks;
+use super::topology::{Cache, Cpu, HOLE, Node, Topology};
 
-/// Processors by index into the machine's list, sorted by id.
+/// Processors by index into the topology.
 pub(super) struct Free<'a> {
     smt: Smt,
-    cpus: Vec<Cpu>,
-    cores: Vec<Core>,
-    caches: Vec<Cache>,
-    nodes: Vec<Node>,
-    /// The most hardware threads that a core has.
-    threads: usize,
+    topology: &'a Topology,
     distances: &'a Distances,
+    /// By processor.
+    free: Vec<bool>,
+    /// By core: how many of its processors are taken.
+    taken: Vec<usize>,
+    /// Empty until something near is asked for.
+    stock: Stock,
+    is_stocked: bool,
     /// Between nodes, by their index here: the rows that were asked for.
     rows: Vec<Option<Vec<u32>>>,
     index: Option<Index>,
@@ -46,40 +49,18 @@ pub(super) struct Free<'a> {
     near: Near,
 }
 
-struct Cpu {
-    id: u32,
-    core: usize,
-    cache: usize,
-    /// Place in its cache.
-    place: usize,
-    free: bool,
-}
-
+/// What is free where.
 #[derive(Default)]
-struct Core {
-    members: Vec<usize>,
-    taken: usize,
+struct Stock {
+    /// The free processors of each cache by rank of their core; best first.
+    of_cache: Racks,
+    caches: Vec<Count>,
+    nodes: Vec<Count>,
 }
 
-struct Cache {
-    node: usize,
-    /// Place in its node.
-    place: usize,
-    members: Vec<usize>,
-    /// Free processors by rank of their core; best first.
-    best: Shelves,
+#[derive(Clone, Copy, Default)]
+struct Count {
     free: usize,
-    /// Idle cores.
-    idle_cores: usize,
-}
-
-struct Node {
-    /// Its number in the machine.
-    number: u32,
-    members: Vec<usize>,
-    /// Free processors.
-    free: usize,
-    /// Idle cores.
     idle_cores: usize,
 }
 
@@ -87,9 +68,9 @@ struct Node {
 struct Index {
     /// Rank of the best free processor of the machine.
     rank: usize,
-    all: Shelves,
-    of_node: Vec<Shelves>,
-    nodes: Shelves,
+    of_machine: Racks,
+    of_node: Racks,
+    nodes: Racks,
     /// Of each cache the hole by which it stands on shelves; of each node, too.
     cache_at: Vec<Option<usize>>,
     node_at: Vec<usize>,
@@ -110,8 +91,12 @@ struct Near {
 }
 
 impl Near {
-    /// Of an application that has nothing.
-    fn clear(&mut self) {
+    /// Of an application that has nothing, on this machine.
+    fn clear(&mut self, topology: &Topology) {
+        if self.in_cache.is_empty() {
+            self.in_cache = vec![0; topology.caches.len()];
+            self.in_node = vec![0; topology.nodes.len()];
+        }
         self.touched.0.drain(..).for_each(|cache| self.in_cache[cache] = 0);
         self.touched.1.drain(..).for_each(|node| self.in_node[node] = 0);
         self.caches.clear();
@@ -119,7 +104,8 @@ impl Near {
         self.home = None;
     }
 
-    fn add(&mut self, cache: usize, node: usize) {
+    fn add(&mut self, cpu: &Cpu) {
+        let Cpu { cache, node, .. } = *cpu;
         self.in_cache[cache] += 1;
         self.in_node[node] += 1;
         if self.in_cache[cache] == 1 {
@@ -131,8 +117,10 @@ impl Near {
             self.nodes.push(node);
         }
         // Ties by index, so that the answer is one.
-        let order = |&node: &usize| (self.in_node[node], Reverse(node));
-        self.home = self.home.into_iter().chain([node]).max_by_key(order);
+        let order = |node: usize| (self.in_node[node], Reverse(node));
+        if self.home.is_none_or(|home| order(node) > order(home)) {
+            self.home = Some(node);
+        }
     }
 }
 
@@ -147,125 +135,78 @@ type Key = (
 );
 
 impl<'a> Free<'a> {
-    /// All of `cpus`, which are in order of id.
-    pub(super) fn new(cpus: &[MachineCpu], distances: &'a Distances, smt: Smt) -> Self {
-        let (mut core_index, mut cache_index, mut node_index) =
-            (QuickMap::default(), QuickMap::default(), QuickMap::default());
-        core_index.reserve(cpus.len());
-        let mut all = Self {
+    /// All of the machine.
+    pub(super) fn new(topology: &'a Topology, distances: &'a Distances, smt: Smt) -> Self {
+        Self {
             smt,
-            cpus: Vec::with_capacity(cpus.len()),
-            cores: Vec::new(),
-            caches: Vec::new(),
-            nodes: Vec::new(),
-            threads: 1,
+            topology,
             distances,
+            free: vec![true; topology.cpus.len()],
+            taken: vec![0; topology.cores.len()],
+            stock: Stock::default(),
+            is_stocked: false,
             rows: Vec::new(),
             index: None,
             near: Near::default(),
-        };
-        for (i, cpu) in cpus.iter().enumerate() {
-            let nodes = node_index.len();
-            let node = *node_index.entry(cpu.node).or_insert(nodes);
-            let caches = cache_index.len();
-            // A cache is within one node and a core within one cache; numbers that say otherwise
-            // are kept apart.
-            let cache = *cache_index.entry((node, cpu.llc)).or_insert(caches);
-            let cores = core_index.len();
-            let core = *core_index.entry((cache, cpu.core)).or_insert(cores);
-            if node == all.nodes.len() {
-                all.nodes.push(Node {
-                    number: cpu.node,
-                    members: Vec::new(),
-                    free: 0,
-                    idle_cores: 0,
-                });
-            }
-            if cache == all.caches.len() {
-                let place = all.nodes[node].members.len();
-                let (members, best) = (Vec::new(), Shelves::default());
-                all.caches.push(Cache { node, place, members, best, free: 0, idle_cores: 0 });
-                all.nodes[node].members.push(cache);
-            }
-            if core == all.cores.len() {
-                all.cores.push(Core::default());
-                all.caches[cache].idle_cores += 1;
-                all.nodes[node].idle_cores += 1;
-            }
-            all.cores[core].members.push(i);
-            all.threads = all.threads.max(all.cores[core].members.len());
-            all.nodes[node].free += 1;
-            let place = all.caches[cache].members.len();
-            all.caches[cache].members.push(i);
-            all.cpus.push(Cpu { id: cpu.id, core, cache, place, free: true });
         }
-        let rank = all.rank(0);
-        for cache in &mut all.caches {
-            cache.free = cache.members.len();
-            cache.best = Shelves::new(cache.free, all.threads);
-            (0..cache.free).for_each(|place| cache.best.put(rank, place));
-        }
-        all.rows = vec![None; all.nodes.len()];
-        (all.near.in_cache, all.near.in_node) =
-            (vec![0; all.caches.len()], vec![0; all.nodes.len()]);
-        all
     }
 
     /// Whether this processor is free.
     pub(super) fn has(&self, cpu: usize) -> bool {
-        self.cpus[cpu].free
+        self.free[cpu]
     }
 
     /// Takes this processor; false if an application has it.
     pub(super) fn take(&mut self, cpu: usize) -> bool {
-        let was_free = self.cpus[cpu].free;
+        let was_free = self.free[cpu];
         if was_free {
-            let cache = self.cpus[cpu].cache;
             self.move_out(cpu);
-            self.index_again(cache);
+            self.index_again(self.topology.cpus[cpu].cache);
         }
         was_free
     }
 
     /// Takes the processor of this id; false if there is none or an application has it.
     pub(super) fn take_id(&mut self, id: u32) -> bool {
-        self.index_of(id).is_some_and(|cpu| self.take(cpu))
+        self.topology.index_of(id).is_some_and(|cpu| self.take(cpu))
     }
 
     /// Gives back a processor that was taken.
     pub(super) fn put_back(&mut self, id: u32) {
-        let Some(cpu) = self.index_of(id).filter(|&cpu| !self.cpus[cpu].free) else {
+        let Some(cpu) = self.topology.index_of(id).filter(|&cpu| !self.free[cpu]) else {
             return;
         };
-        let Cpu { core, cache, place, .. } = self.cpus[cpu];
-        self.count_taken(core, cache, self.cores[core].taken - 1);
-        self.cpus[cpu].free = true;
-        let rank = self.rank(self.cores[core].taken);
-        self.caches[cache].best.put(rank, place);
-        self.caches[cache].free += 1;
-        let node = self.caches[cache].node;
-        self.nodes[node].free += 1;
+        let Cpu { core, cache, node, place, .. } = self.topology.cpus[cpu];
+        self.count_taken(core, self.taken[core] - 1);
+        self.free[cpu] = true;
+        if self.is_stocked {
+            let rank = self.rank(self.taken[core]);
+            self.stock.of_cache.put(cache, rank, place);
+            self.stock.caches[cache].free += 1;
+            self.stock.nodes[node].free += 1;
+        }
         // It may be better than all that were left.
         self.index = None;
     }
 
     /// Takes `number` processors, or all that are left, as for an application that has those of
-    /// `near`; `cluster` at a time, if that is more than one.
+    /// `near` (where holes do not count); `cluster` at a time, if that is more than one. They are
+    /// put into `taken`, which is empty.
     pub(super) fn take_near(
         &mut self,
         near: &[usize],
         number: usize,
         cluster: usize,
-    ) -> Vec<usize> {
-        let mut taken = Vec::with_capacity(number);
+        taken: &mut Vec<usize>,
+    ) {
         if number == 0 {
-            return taken;
+            return;
         }
+        self.count_stock();
         let mut has = std::mem::take(&mut self.near);
-        has.clear();
-        for &cpu in near {
-            let cache = self.cpus[cpu].cache;
-            has.add(cache, self.caches[cache].node);
+        has.clear(self.topology);
+        for &cpu in near.iter().filter(|cpu| **cpu != HOLE) {
+            has.add(&self.topology.cpus[cpu]);
         }
         while taken.len() < number {
             // How many stay together, and up to which count this piece goes.
@@ -284,85 +225,102 @@ impl<'a> Free<'a> {
             {
                 self.move_out(cpu);
                 taken.push(cpu);
-                has.add(cache, self.caches[cache].node);
+                has.add(&self.topology.cpus[cpu]);
             }
             self.index_again(cache);
         }
         self.near = has;
-        taken
     }
 
     /// Takes up to `number` of those that are `inside`, as for an application that has those of
-    /// `near`. O(number x `inside`).
+    /// `near` (where holes do not count), and puts them into `taken`, which is empty. O(number x
+    /// `inside`).
     pub(super) fn take_inside(
         &mut self,
         near: &[usize],
         number: usize,
         inside: &[usize],
-    ) -> Vec<usize> {
+        taken: &mut Vec<usize>,
+    ) {
         let mut left: Vec<usize> = Vec::new();
         if number > 0 {
             left.extend(inside.iter().copied().filter(|&cpu| self.has(cpu)));
         }
         if left.is_empty() {
-            return left;
+            return;
         }
-        let (mut in_cache, mut in_node) =
-            (vec![0_usize; self.caches.len()], vec![0_usize; self.nodes.len()]);
-        let mut taken = Vec::with_capacity(number);
-        let mut has = near.to_vec();
+        let mut has = std::mem::take(&mut self.near);
+        has.clear(self.topology);
+        for &cpu in near.iter().filter(|cpu| **cpu != HOLE) {
+            has.add(&self.topology.cpus[cpu]);
+        }
         while taken.len() < number {
-            for cpu in has.drain(..) {
-                let cache = self.cpus[cpu].cache;
-                in_cache[cache] += 1;
-                in_node[self.caches[cache].node] += 1;
-            }
             let key = |&cpu: &usize| {
-                let Cpu { core, cache, .. } = self.cpus[cpu];
-                let rank = self.rank(self.cores[core].taken);
+                let Cpu { core, cache, node, .. } = self.topology.cpus[cpu];
+                let rank = self.rank(self.taken[core]);
                 let (before, after) = if self.smt == Smt::Spread { (rank, 0) } else { (0, rank) };
-                (
-                    before,
-                    Reverse(in_cache[cache]),
-                    Reverse(in_node[self.caches[cache].node]),
-                    after,
-                    cpu,
-                )
+                (before, Reverse(has.in_cache[cache]), Reverse(has.in_node[node]), after, cpu)
             };
             let Some(at) = (0..left.len()).min_by_key(|&at| key(&left[at])) else {
                 break;
             };
             let best = left.swap_remove(at);
             self.take(best);
-            has.push(best);
+            has.add(&self.topology.cpus[best]);
             taken.push(best);
         }
-        taken
+        self.near = has;
     }
 
     /// The same as [`Free::take_near`], by id, for processors without an application.
-    pub(super) fn take_ids(&mut self, number: usize) -> Vec<u32> {
-        let taken = self.take_near(&[], number, 1);
-        taken.into_iter().map(|cpu| self.cpus[cpu].id).collect()
+    pub(super) fn take_ids(&mut self, number: usize) -> impl Iterator<Item = u32> + use<'a> {
+        let mut taken = Vec::new();
+        self.take_near(&[], number, 1, &mut taken);
+        let topology = self.topology;
+        taken.into_iter().map(|cpu| topology.cpus[cpu].id)
+    }
+
+    /// Counts what caches and nodes have.
+    fn count_stock(&mut self) {
+        if std::mem::replace(&mut self.is_stocked, true) {
+            return;
+        }
+        let topology = self.topology;
+        let mut stock = Stock {
+            of_cache: topology.of_cache.clone(),
+            caches: vec![Count::default(); topology.caches.len()],
+            nodes: vec![Count::default(); topology.nodes.len()],
+        };
+        for (cpu, _) in topology.cpus.iter().zip(&self.free).filter(|(_, free)| **free) {
+            stock.of_cache.put(cpu.cache, self.rank(self.taken[cpu.core]), cpu.place);
+            stock.caches[cpu.cache].free += 1;
+            stock.nodes[cpu.node].free += 1;
+        }
+        for (core, _) in topology.cores.iter().zip(&self.taken).filter(|(_, taken)| **taken == 0) {
+            stock.caches[core.cache].idle_cores += 1;
+            stock.nodes[topology.caches[core.cache].node].idle_cores += 1;
+        }
+        self.stock = stock;
     }
 
     /// The cache to take from, of those that have a free processor; see `# Index`. Forgets where
     /// nothing is free.
     fn best_cache(&mut self, has: &mut Near, number: usize, whole: bool) -> Option<usize> {
-        if self.index.as_ref().is_none_or(|index| index.all.highest().is_none()) {
+        if self.index.as_ref().is_none_or(|index| index.of_machine.highest(0).is_none()) {
             self.index = self.make_index();
         }
-        let uniform = self.distances.0.is_empty();
+        let uniform = self.distances.is_empty();
+        let nodes = &self.topology.nodes;
         if let Some(home) = has.home.filter(|_| !uniform) {
-            let from = self.nodes[home].number;
-            let (nodes, distances) = (&self.nodes, self.distances);
+            let (from, distances) = (nodes[home].number, self.distances);
+            self.rows.resize(nodes.len(), None);
             let row = || nodes.iter().map(|to| distances.between(from, to.number)).collect();
             self.rows[home].get_or_insert_with(row);
         }
         let index = self.index.as_ref()?;
-        has.caches.retain(|&cache| self.caches[cache].free > 0);
-        has.nodes.retain(|&node| self.nodes[node].free > 0);
-        let row = has.home.and_then(|home| self.rows[home].as_deref());
+        has.caches.retain(|&cache| self.stock.caches[cache].free > 0);
+        has.nodes.retain(|&node| self.stock.nodes[node].free > 0);
+        let row = has.home.and_then(|home| self.rows.get(home)?.as_deref());
 
         let key = |cache: usize, hole: usize| self.key(has, row, cache, hole, number, whole);
         let own = has
@@ -370,9 +328,7 @@ impl<'a> Free<'a> {
             .iter()
             .filter_map(|&cache| index.cache_at[cache].map(|hole| key(cache, hole)));
         let best_of = |node: usize| {
-            index
-                .best_of(node, number)
-                .map(|(hole, place)| key(self.nodes[node].members[place], hole))
+            index.best_of(node, number).map(|(hole, place)| key(nodes[node].members[place], hole))
         };
         let own_nodes = has.nodes.iter().filter_map(|&node| best_of(node));
         let mut best = own.chain(own_nodes).min();
@@ -388,9 +344,7 @@ impl<'a> Free<'a> {
                     }
                     nearest
                 }
-                None => {
-                    index.best_of_all(number, &self.nodes).map(|(hole, cache)| key(cache, hole))
-                }
+                None => index.best_of_all(number, nodes).map(|(hole, cache)| key(cache, hole)),
             };
             best = best.into_iter().chain(others).min();
         }
@@ -407,7 +361,7 @@ impl<'a> Free<'a> {
         number: usize,
         whole: bool,
     ) -> Key {
-        let node = self.caches[cache].node;
+        let node = self.topology.caches[cache].node;
         let suffices = hole >= number;
         let node_hole = self.node_hole(node);
         let node_suffices = suffices || node_hole >= number;
@@ -422,144 +376,143 @@ impl<'a> Free<'a> {
 
     /// The index of the caches that have the best free processors; `None` when nothing is free.
     fn make_index(&self) -> Option<Index> {
-        let ranks: Vec<Option<usize>> =
-            (0..self.caches.len()).map(|cache| self.level(cache)).collect();
-        let rank = ranks.iter().flatten().copied().min()?;
-        let largest =
-            |members: &[usize]| members.iter().map(|&cache| self.caches[cache].members.len()).max();
-        let shelves =
-            |members: &[usize]| Shelves::new(members.len(), largest(members).unwrap_or(0) + 1);
-        let most = self.caches.iter().map(|cache| cache.members.len()).max().unwrap_or(0);
-        let node_at: Vec<usize> = (0..self.nodes.len()).map(|node| self.node_hole(node)).collect();
-        let largest_node = node_at.iter().copied().max().unwrap_or(0);
+        let topology = self.topology;
+        let caches = 0..topology.caches.len();
+        let rank = caches.clone().filter_map(|cache| self.level(cache)).min()?;
         let mut index = Index {
             rank,
-            all: Shelves::new(self.caches.len(), most + 1),
-            of_node: self.nodes.iter().map(|node| shelves(&node.members)).collect(),
-            nodes: Shelves::new(self.nodes.len(), largest_node + 1),
-            cache_at: vec![None; self.caches.len()],
-            node_at,
+            of_machine: topology.of_machine.clone(),
+            of_node: topology.of_node.clone(),
+            nodes: topology.for_nodes.clone(),
+            cache_at: vec![None; caches.len()],
+            node_at: (0..topology.nodes.len()).map(|node| self.node_hole(node)).collect(),
         };
         for (node, &hole) in index.node_at.iter().enumerate() {
-            index.nodes.put(hole, node);
+            index.nodes.put(0, hole, node);
         }
-        for cache in (0..self.caches.len()).filter(|&cache| ranks[cache] == Some(rank)) {
-            let hole = self.hole(cache);
-            index.put(&self.caches[cache], cache, hole);
+        for cache in caches.filter(|&cache| self.level(cache) == Some(rank)) {
+            index.put(&topology.caches[cache], cache, self.hole(cache));
         }
         Some(index)
     }
 
     /// Something of this cache was taken.
     fn index_again(&mut self, cache: usize) {
+        if self.index.is_none() {
+            return;
+        }
         let (level, hole) = (self.level(cache), self.hole(cache));
-        let at = &self.caches[cache];
+        let at = &self.topology.caches[cache];
         let node_hole = self.node_hole(at.node);
         let Some(index) = &mut self.index else { return };
         if let Some(before) = index.cache_at[cache].take() {
-            index.all.remove(before, cache);
-            index.of_node[at.node].remove(before, at.place);
+            index.of_machine.remove(0, before, cache);
+            index.of_node.remove(at.node, before, at.place);
         }
         if level == Some(index.rank) {
             index.put(at, cache, hole);
         }
         let before = std::mem::replace(&mut index.node_at[at.node], node_hole);
-        index.nodes.remove(before, at.node);
-        index.nodes.put(node_hole, at.node);
+        if before != node_hole {
+            index.nodes.remove(0, before, at.node);
+            index.nodes.put(0, node_hole, at.node);
+        }
     }
 
     /// What comes before nearness: with `spread`, how busy the core of the best free processor is.
     /// `None` when nothing is free.
     fn level(&self, cache: usize) -> Option<usize> {
-        let (rank, _) = self.caches[cache].best.at_least(0)?;
+        let (rank, _) = self.stock.of_cache.at_least(cache, 0)?;
         Some(if self.smt == Smt::Spread { rank } else { 0 })
     }
 
     /// The processors of a cache that are as good as its best one.
     fn hole(&self, cache: usize) -> usize {
-        let cache = &self.caches[cache];
-        if self.smt == Smt::Spread && cache.idle_cores > 0 { cache.idle_cores } else { cache.free }
+        let Count { free, idle_cores } = self.stock.caches[cache];
+        if self.smt == Smt::Spread && idle_cores > 0 { idle_cores } else { free }
     }
 
     /// The processors of a node that are as good as any, as far as they count for an application
     /// that fits no cache: those on idle cores, or all.
     fn node_hole(&self, node: usize) -> usize {
-        let node = &self.nodes[node];
-        if self.smt == Smt::Spread { node.idle_cores } else { node.free }
+        let Count { free, idle_cores } = self.stock.nodes[node];
+        if self.smt == Smt::Spread { idle_cores } else { free }
     }
 
     fn first(&self, cache: usize) -> Option<usize> {
-        let cache = &self.caches[cache];
-        cache.best.at_least(0).map(|(_, place)| cache.members[place])
-    }
-
-    fn index_of(&self, id: u32) -> Option<usize> {
-        self.cpus.binary_search_by_key(&id, |cpu| cpu.id).ok()
+        let (_, place) = self.stock.of_cache.at_least(cache, 0)?;
+        Some(self.topology.caches[cache].members[place])
     }
 
     /// Place in the order of a processor whose core has `taken` others taken.
     fn rank(&self, taken: usize) -> usize {
         match self.smt {
             Smt::Spread => taken,
-            Smt::Pack => self.threads - 1 - taken,
+            Smt::Pack => self.topology.threads - 1 - taken,
         }
     }
 
     /// Takes a free processor; the index does not know yet.
     fn move_out(&mut self, cpu: usize) {
-        self.cpus[cpu].free = false;
-        let Cpu { core, cache, place, .. } = self.cpus[cpu];
-        let rank = self.rank(self.cores[core].taken);
-        self.caches[cache].best.remove(rank, place);
-        self.caches[cache].free -= 1;
-        let node = self.caches[cache].node;
-        self.nodes[node].free -= 1;
-        self.count_taken(core, cache, self.cores[core].taken + 1);
+        self.free[cpu] = false;
+        let Cpu { core, cache, node, place, .. } = self.topology.cpus[cpu];
+        if self.is_stocked {
+            let rank = self.rank(self.taken[core]);
+            self.stock.of_cache.remove(cache, rank, place);
+            self.stock.caches[cache].free -= 1;
+            self.stock.nodes[node].free -= 1;
+        }
+        self.count_taken(core, self.taken[core] + 1);
     }
 
     /// Sets how many processors of a core are taken, and the rank of its free ones with it.
-    fn count_taken(&mut self, core: usize, cache: usize, taken: usize) {
-        let before = std::mem::replace(&mut self.cores[core].taken, taken);
-        for &sibling in &self.cores[core].members {
-            let Cpu { free, place, .. } = self.cpus[sibling];
-            if free {
-                let (old, new) = (self.rank(before), self.rank(taken));
-                self.caches[cache].best.remove(old, place);
-                self.caches[cache].best.put(new, place);
-            }
+    fn count_taken(&mut self, core: usize, taken: usize) {
+        let before = std::mem::replace(&mut self.taken[core], taken);
+        if !self.is_stocked {
+            return;
         }
-        let node = self.caches[cache].node;
-        if before == 0 && taken > 0 {
-            self.caches[cache].idle_cores -= 1;
-            self.nodes[node].idle_cores -= 1;
-        } else if before > 0 && taken == 0 {
-            self.caches[cache].idle_cores += 1;
-            self.nodes[node].idle_cores += 1;
+        let topology = self.topology;
+        let cache = topology.cores[core].cache;
+        for &sibling in topology.cores[core].members.iter().filter(|cpu| self.free[**cpu]) {
+            let place = topology.cpus[sibling].place;
+            // A core with a free processor has a rank.
+            let (old, new) = (self.rank(before), self.rank(taken));
+            self.stock.of_cache.remove(cache, old, place);
+            self.stock.of_cache.put(cache, new, place);
+        }
+        let node = topology.caches[cache].node;
+        let counts = [&mut self.stock.caches[cache], &mut self.stock.nodes[node]];
+        for count in counts {
+            if before == 0 && taken > 0 {
+                count.idle_cores -= 1;
+            } else if before > 0 && taken == 0 {
+                count.idle_cores += 1;
+            }
         }
     }
 }
 
 impl Index {
     fn put(&mut self, at: &Cache, cache: usize, hole: usize) {
-        self.all.put(hole, cache);
-        self.of_node[at.node].put(hole, at.place);
+        self.of_machine.put(0, hole, cache);
+        self.of_node.put(at.node, hole, at.place);
         self.cache_at[cache] = Some(hole);
     }
 
     /// The hole and place of the best cache of a node in which the application has none: the
     /// smallest that suffices, else the largest.
     fn best_of(&self, node: usize, number: usize) -> Option<(usize, usize)> {
-        let caches = &self.of_node[node];
-        caches.at_least(number).or_else(|| caches.highest())
+        self.of_node.at_least(node, number).or_else(|| self.of_node.highest(node))
     }
 
     /// The hole and index of the best cache, for an application that has none.
     fn best_of_all(&self, number: usize, nodes: &[Node]) -> Option<(usize, usize)> {
         let in_node = || {
-            let (_, node) = self.nodes.at_least(number)?;
+            let (_, node) = self.nodes.at_least(0, number)?;
             self.best_of(node, number).map(|(hole, place)| (hole, nodes[node].members[place]))
         };
-        self.all.at_least(number).or_else(in_node).or_else(|| self.all.highest())
+        let all = &self.of_machine;
+        all.at_least(0, number).or_else(in_node).or_else(|| all.highest(0))
     }
 }
 

@@ -1,48 +1,75 @@
 //! Things sorted by a small number, in bitmaps: what is taken from and put back often costs a few
 //! instructions.
 
-/// Things 0, 1, ..., each on at most one of the shelves 0, 1, ...
+/// Racks with shelves 0, 1, ...; on each rack things 0, 1, ..., each on at most one of its shelves.
+/// All of them are in one piece of memory, so that a copy of many small racks costs little.
 ///
 /// Putting and removing is O(things / 64) at worst; finding is O((things + shelves) / 64).
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shelves {
-    /// Words of a shelf.
-    width: usize,
-    /// Words that say which shelves hold something.
-    head: usize,
-    /// The head, then shelf after shelf.
+#[cfg_attr(test, derive(PartialEq))]
+pub(super) struct Racks {
+    racks: Vec<Rack>,
     words: Vec<u64>,
 }
 
-impl Shelves {
-    /// Room for `things` things on `shelves` shelves.
-    pub(super) fn new(things: usize, shelves: usize) -> Self {
-        let (width, head) = (things.div_ceil(64), shelves.div_ceil(64));
-        Self { width, head, words: vec![0; head + width * shelves] }
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(test, derive(PartialEq))]
+struct Rack {
+    /// Where its words begin: first the head, then shelf after shelf.
+    begin: usize,
+    /// Words that say which shelves hold something.
+    head: usize,
+    /// Words of a shelf.
+    width: usize,
+}
+
+impl Rack {
+    /// Where the words of a shelf begin.
+    fn shelf(self, shelf: usize) -> usize {
+        self.begin + self.head + shelf * self.width
+    }
+}
+
+impl Racks {
+    /// For each rack room for so many things and shelves.
+    pub(super) fn new(sizes: impl IntoIterator<Item = (usize, usize)>) -> Self {
+        let mut words = 0;
+        let rack = |(things, shelves): (usize, usize)| {
+            let (head, width) = (shelves.div_ceil(64), things.div_ceil(64));
+            let rack = Rack { begin: words, head, width };
+            words += head + width * shelves;
+            rack
+        };
+        let racks = sizes.into_iter().map(rack).collect();
+        Self { racks, words: vec![0; words] }
     }
 
-    /// Puts a thing that lies on no shelf onto this one.
-    pub(super) fn put(&mut self, shelf: usize, thing: usize) {
-        self.words[self.head + shelf * self.width + thing / 64] |= 1 << (thing % 64);
-        self.words[shelf / 64] |= 1 << (shelf % 64);
+    /// Puts a thing that lies on no shelf of this rack onto this one.
+    pub(super) fn put(&mut self, rack: usize, shelf: usize, thing: usize) {
+        let rack = self.racks[rack];
+        self.words[rack.shelf(shelf) + thing / 64] |= 1 << (thing % 64);
+        self.words[rack.begin + shelf / 64] |= 1 << (shelf % 64);
     }
 
     /// Removes a thing from the shelf on which it lies.
-    pub(super) fn remove(&mut self, shelf: usize, thing: usize) {
-        let begin = self.head + shelf * self.width;
+    pub(super) fn remove(&mut self, rack: usize, shelf: usize, thing: usize) {
+        let rack = self.racks[rack];
+        let begin = rack.shelf(shelf);
         self.words[begin + thing / 64] &= !(1 << (thing % 64));
-        if self.words[begin..begin + self.width].iter().all(|word| *word == 0) {
-            self.words[shelf / 64] &= !(1 << (shelf % 64));
+        if self.words[begin..begin + rack.width].iter().all(|word| *word == 0) {
+            self.words[rack.begin + shelf / 64] &= !(1 << (shelf % 64));
         }
     }
 
     /// The lowest shelf from this one up that holds something, and the least thing on it.
-    pub(super) fn at_least(&self, shelf: usize) -> Option<(usize, usize)> {
+    pub(super) fn at_least(&self, rack: usize, shelf: usize) -> Option<(usize, usize)> {
+        let rack = self.racks[rack];
         let first = shelf / 64;
         let mut mask = u64::MAX << (shelf % 64);
-        for (i, word) in self.words[..self.head].iter().enumerate().skip(first) {
+        let head = &self.words[rack.begin..rack.begin + rack.head];
+        for (i, word) in head.iter().enumerate().skip(first) {
             if word & mask != 0 {
-                return self.least(i * 64 + (word & mask).trailing_zeros() as usize);
+                return self.least(rack, i * 64 + (word & mask).trailing_zeros() as usize);
             }
             mask = u64::MAX;
         }
@@ -50,15 +77,16 @@ impl Shelves {
     }
 
     /// The highest shelf that holds something, and the least thing on it.
-    pub(super) fn highest(&self) -> Option<(usize, usize)> {
-        let (i, word) =
-            self.words[..self.head].iter().enumerate().rfind(|(_, word)| **word != 0)?;
-        self.least(i * 64 + word.ilog2() as usize)
+    pub(super) fn highest(&self, rack: usize) -> Option<(usize, usize)> {
+        let rack = self.racks[rack];
+        let head = &self.words[rack.begin..rack.begin + rack.head];
+        let (i, word) = head.iter().enumerate().rfind(|(_, word)| **word != 0)?;
+        self.least(rack, i * 64 + word.ilog2() as usize)
     }
 
-    fn least(&self, shelf: usize) -> Option<(usize, usize)> {
-        let begin = self.head + shelf * self.width;
-        let (i, word) = self.words[begin..begin + self.width]
+    fn least(&self, rack: Rack, shelf: usize) -> Option<(usize, usize)> {
+        let begin = rack.shelf(shelf);
+        let (i, word) = self.words[begin..begin + rack.width]
             .iter()
             .enumerate()
             .find(|(_, word)| **word != 0)?;

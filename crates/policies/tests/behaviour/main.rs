@@ -8,6 +8,7 @@ mod costs;
 mod fair_share;
 mod invariants;
 mod marginal;
+mod naive_placement;
 mod parameters;
 mod pdpa;
 mod placement;

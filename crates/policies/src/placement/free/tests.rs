@@ -2,16 +2,17 @@
 
 use proptest::prelude::*;
 
+use super::super::machine::MachineCpu;
 use super::*;
 
 /// The best of all caches, one by one.
 fn look_at_all(free: &Free<'_>, has: &Near, number: usize, whole: bool) -> Option<usize> {
-    let level = (0..free.caches.len()).filter_map(|cache| free.level(cache)).min()?;
-    let numbers: Vec<u32> = free.nodes.iter().map(|node| node.number).collect();
+    let level = (0..free.topology.caches.len()).filter_map(|cache| free.level(cache)).min()?;
+    let numbers: Vec<u32> = free.topology.nodes.iter().map(|node| node.number).collect();
     let row: Option<Vec<u32>> = has
         .home
         .map(|home| numbers.iter().map(|to| free.distances.between(numbers[home], *to)).collect());
-    let best = (0..free.caches.len()).filter(|&cache| free.level(cache) == Some(level));
+    let best = (0..free.topology.caches.len()).filter(|&cache| free.level(cache) == Some(level));
     best.min_by_key(|&cache| free.key(has, row.as_deref(), cache, free.hole(cache), number, whole))
 }
 
@@ -39,7 +40,8 @@ proptest! {
             distances.set(i / 3, i % 3, distance);
         }
         let smt = if pack { Smt::Pack } else { Smt::Spread };
-        let mut free = Free::new(&cpus, &distances, smt);
+        let topology = Topology::new(&cpus);
+        let mut free = Free::new(&topology, &distances, smt);
         let mut owned: Vec<usize> = Vec::new();
         for (what, index, number, whole) in steps {
             let cpu = index.index(cpus.len());
@@ -51,14 +53,16 @@ proptest! {
                 }
                 _ => {
                     let mut has = std::mem::take(&mut free.near);
-                    has.clear();
-                    owned.iter().for_each(|&cpu| has.add(free.cpus[cpu].cache, free.caches[free.cpus[cpu].cache].node));
+                    has.clear(&topology);
+                    owned.iter().for_each(|&cpu| has.add(&topology.cpus[cpu]));
+                    free.count_stock();
                     let all = look_at_all(&free, &has, number, whole);
                     let indexed = free.best_cache(&mut has, number, whole);
                     prop_assert_eq!(indexed, all);
                     free.near = has;
-                    let taken = free.take_near(&owned, number, if whole { number } else { 1 });
-                    prop_assert_eq!(taken.len(), number.min(free.cpus.iter().filter(|cpu| cpu.free).count() + taken.len()));
+                    let mut taken = Vec::new();
+                    free.take_near(&owned, number, if whole { number } else { 1 }, &mut taken);
+                    prop_assert_eq!(taken.len(), number.min(free.free.iter().filter(|free| **free).count() + taken.len()));
                     // Another application: half of what it got stays in its hands.
                     owned = taken.into_iter().step_by(2).collect();
                 }

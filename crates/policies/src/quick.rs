@@ -3,15 +3,18 @@
 //! The numbers are the kernel's and the manager's own, so that no program chooses them to collide.
 //! The order of a map is never used.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map by numbers.
-pub(super) type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+pub(crate) type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+
+/// A set of numbers.
+pub(crate) type QuickSet<K> = HashSet<K, BuildHasherDefault<Quick>>;
 
 /// The hash so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Quick(u64);
+pub(crate) struct Quick(u64);
 
 impl Quick {
     fn mix(&mut self, number: u64) {
@@ -37,6 +40,12 @@ impl Hasher for Quick {
 
     fn write_u64(&mut self, number: u64) {
         self.mix(number);
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        // Both halves.
+        self.mix(number as u64);
+        self.mix((number >> 64) as u64);
     }
 
     fn write_usize(&mut self, number: usize) {
