@@ -35,7 +35,8 @@ pub fn allowed(keys: &[&str]) -> Option<&'static str> {
         ["classes", _, "priority"] => "a whole number, 0 and below, too",
         ["programs", _, "memory"] => "from 0 to 1",
         ["programs", _, "native", "work"] => "from 0.01 to 100",
-        ["programs", _, "curve", ..] | ["programs", _, "native", "curve" | "busy", ..] => {
+        ["programs", _, "curve", ..]
+        | ["programs", _, "native", "curve" | "busy" | "awake", ..] => {
             "one of \"linear\", { amdahl = { serial = 0.1 } }, { downey = { parallelism = 8.0, variance = 0.5 } }, \
              { speedups = [[1, 1.0], [4, 3.5]] } and { times = [[1, 10.0], [4, 3.0]] }"
         }

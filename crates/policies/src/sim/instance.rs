@@ -1,7 +1,7 @@
 //! One execution of a program while it runs: where it is in its work, how fast it goes, when
 //! something happens next.
 
-use super::native::{Native, Team};
+use super::native::{Load, Native, Spell, Team};
 use super::program::{Bottleneck, Phase, Program, Waits};
 use super::recess::{Recess, Times};
 use super::timeline::{Activity, Timeline};
@@ -342,15 +342,16 @@ impl<'w> Instance<'w> {
         self.recess.until().is_some()
     }
 
-    /// What it does next under the kernel, alone: for how long its threads are runnable, and for
-    /// how long they are not.
-    fn alone(&self, busy: u32) -> (f64, f64) {
+    /// What it does next under the kernel, alone.
+    fn alone(&self, busy: u32) -> Spell {
         let amount = self.next_amount();
         let threads = if self.now_in().is_parallel() { self.team.max(1) } else { 1 };
         match &self.program.native {
             Some(code) => code.alone(amount, threads),
-            None if self.now_in().is_parallel() => (amount / self.speed(threads, busy), 0.0),
-            None => (amount, 0.0),
+            None if self.now_in().is_parallel() => {
+                Spell::without_pause(amount / self.speed(threads, busy))
+            }
+            None => Spell::without_pause(amount),
         }
     }
 
@@ -367,15 +368,15 @@ impl<'w> Instance<'w> {
         }
     }
 
-    /// For which part of the time its threads are runnable under the kernel, while there are `load`
-    /// of all programs per processor.
-    pub(super) fn present(&self, native: &Native, load: f64, busy: u32) -> f64 {
-        let (alone, idle) = self.alone(busy);
-        if idle <= 0.0 {
+    /// For which part of the time its threads are runnable under the kernel.
+    pub(super) fn present(&self, native: &Native, load: Load, busy: u32) -> f64 {
+        let alone = self.alone(busy);
+        let pauses = alone.pauses(load.others);
+        if pauses <= 0.0 {
             return 1.0;
         }
-        let time = native.region(self.as_team(), alone, load);
-        time / (time + idle)
+        let time = native.region(self.as_team(), alone.runs, load.all);
+        time / (time + pauses)
     }
 
     /// The same, as found for all programs together.
@@ -432,15 +433,14 @@ impl<'w> Instance<'w> {
         }
     }
 
-    /// How fast it goes from now on, and when something happens next. `load`: runnable threads per
-    /// processor, of all programs, while its own are; `busy`: processors that work, of all
-    /// programs; `hardware`: its speed on the processors that it has, relative to near memory and
-    /// whole cores.
+    /// How fast it goes from now on, and when something happens next. `load` is that under the
+    /// kernel; `busy`: processors that work, of all programs; `hardware`: its speed on the
+    /// processors that it has, relative to near memory and whole cores.
     pub(super) fn plan(
         &mut self,
         now: Nanos,
         native: &Native,
-        load: f64,
+        load: Load,
         busy: u32,
         hardware: f64,
     ) {
@@ -463,9 +463,10 @@ impl<'w> Instance<'w> {
             Place::Shared(part) if !is_parallel => (part, part),
             Place::Shared(part) => (speedup / f64::from(team) * part, part),
             Place::Unbound => {
-                let (alone, idle) = self.alone(busy);
-                let time = native.region(self.as_team(), alone, load) + idle;
-                let width = f64::from(self.runnable(now)) / load.max(1.0) * self.presence;
+                let alone = self.alone(busy);
+                let time =
+                    native.region(self.as_team(), alone.runs, load.all) + alone.pauses(load.others);
+                let width = f64::from(self.runnable(now)) / load.all.max(1.0) * self.presence;
                 (self.next_amount() / time, width)
             }
         };

@@ -18,7 +18,10 @@
 //! patience ends.
 //!
 //! A program that leaves processors idle meanwhile ([`NativeCode::busy`]) meets the others' threads
-//! as often as these are there, and they meet its own so.
+//! as often as these are there, and they meet its own so. What it waits alone for a processor that
+//! sleeps and has to be woken ([`NativeCode::awake`]), it does not wait while a thread of another
+//! program keeps that processor awake: of this wait the part in which no other thread is there
+//! remains.
 //!
 //! # Parameters
 //! Four, fixed once for a system and not per program: `slice`, `patience`, `switch` and
@@ -151,11 +154,45 @@ pub struct NativeCode {
     /// it takes beyond that it leaves its processors idle, and other programs may use them. None:
     /// it leaves none idle.
     pub busy: Option<Curve>,
+    /// How it would speed up if no processor of its own had to be woken. What it takes beyond that
+    /// is such waits. None: there are none.
+    pub awake: Option<Curve>,
+}
+
+/// What a program does for some time under the kernel, alone, in ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spell {
+    /// Its threads can run.
+    pub(super) runs: f64,
+    /// They cannot, and others may.
+    pub(super) idles: f64,
+    /// They wait for processors that sleep.
+    pub(super) wakes: f64,
+}
+
+impl Spell {
+    /// All of it without a pause.
+    pub(super) fn without_pause(runs: f64) -> Self {
+        Self { runs, idles: 0.0, wakes: 0.0 }
+    }
+
+    /// What is left of the pauses, with so many threads of other programs per processor.
+    pub(super) fn pauses(self, others: f64) -> f64 {
+        self.idles + self.wakes * (1.0 - others.clamp(0.0, 1.0))
+    }
+}
+
+/// Runnable threads per processor while those of one program are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Load {
+    /// Its own and others'.
+    pub(super) all: f64,
+    pub(super) others: f64,
 }
 
 impl Default for NativeCode {
     fn default() -> Self {
-        Self { work: 1.0, curve: Curve::Linear, busy: None }
+        Self { work: 1.0, curve: Curve::Linear, busy: None, awake: None }
     }
 }
 
@@ -166,15 +203,19 @@ impl NativeCode {
             return Err(("work", format!("{}; it is from 0.01 to 100", self.work)));
         }
         self.curve.check().map_err(|message| ("curve", message))?;
-        self.busy.as_ref().map_or(Ok(()), Curve::check).map_err(|message| ("busy", message))
+        for (key, curve) in [("busy", &self.busy), ("awake", &self.awake)] {
+            curve.as_ref().map_or(Ok(()), Curve::check).map_err(|message| (key, message))?;
+        }
+        Ok(())
     }
 
-    /// For how long a team of `threads` alone is busy with `work` (of the program under a manager),
-    /// and for how long it leaves its processors idle.
-    pub(super) fn alone(&self, work: f64, threads: u32) -> (f64, f64) {
-        let whole = work * self.work / self.curve.at(threads);
-        let busy = self.busy.as_ref().map_or(whole, |curve| work * self.work / curve.at(threads));
-        (busy.min(whole), (whole - busy).max(0.0))
+    /// What a team of `threads` does alone with `work` (of the program under a manager).
+    pub(super) fn alone(&self, work: f64, threads: u32) -> Spell {
+        let by = |curve: &Curve| work * self.work / curve.at(threads);
+        let whole = by(&self.curve);
+        let runs = self.busy.as_ref().map_or(whole, by).min(whole);
+        let awake = self.awake.as_ref().map_or(whole, by).clamp(runs, whole);
+        Spell { runs, idles: awake - runs, wakes: whole - awake }
     }
 }
 
@@ -248,10 +289,17 @@ mod tests {
     fn code_of_another_runtime_is_slower_and_leaves_processors_idle() {
         // 1.5 times the work; on 4 threads half as fast again as on one, and busy as a linear team.
         let curve = Curve::Times(vec![(1, 6.0), (4, 4.0)]);
-        let code = NativeCode { work: 1.5, curve, busy: Some(Curve::Linear) };
-        assert_eq!(code.alone(8.0, 1), (12.0, 0.0));
-        assert_eq!(code.alone(8.0, 4), (3.0, 5.0));
-        assert_eq!(NativeCode { busy: None, ..code }.alone(8.0, 4), (8.0, 0.0));
+        let code =
+            NativeCode { work: 1.5, curve, busy: Some(Curve::Linear), ..NativeCode::default() };
+        let spell = |runs, idles, wakes| Spell { runs, idles, wakes };
+        assert_eq!(code.alone(8.0, 1), spell(12.0, 0.0, 0.0));
+        assert_eq!(code.alone(8.0, 4), spell(3.0, 5.0, 0.0));
+        assert_eq!(NativeCode { busy: None, ..code.clone() }.alone(8.0, 4), spell(8.0, 0.0, 0.0));
+        // Of the 5 that it is idle, it waits for processors that sleep for all but one.
+        let awake = Curve::Times(vec![(1, 12.0), (4, 4.0)]);
+        let woken = NativeCode { awake: Some(awake), ..code }.alone(8.0, 4);
+        assert_eq!(woken, spell(3.0, 1.0, 4.0));
+        assert_eq!([0.0, 0.25, 1.0, 7.0].map(|others| woken.pauses(others)), [5.0, 4.0, 1.0, 1.0]);
     }
 
     #[test]

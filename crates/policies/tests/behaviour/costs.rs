@@ -2,7 +2,7 @@
 
 use policies::sim::{
     Curve, Interval, Job, MachineSpec, Native, NativeCode, Outcome, Pattern, Phase, Program, Span,
-    Workload,
+    Waits, Workload,
 };
 
 use crate::simulator::{MS, ends, later, program, run, workload};
@@ -116,6 +116,7 @@ fn copies_use_processors_that_another_runtime_leaves_idle() {
         work: 1.0,
         curve: Curve::Speedups(vec![(1, 1.0), (4, 1.0)]),
         busy: Some(Curve::Linear),
+        awake: None,
     };
     let a = Program { native: Some(code), ..program(4, 4_000, 4) };
     let with = |copies: u32| {
@@ -129,4 +130,43 @@ fn copies_use_processors_that_another_runtime_leaves_idle() {
     // Under a manager it is the program's own code.
     let work = workload(4, &[("a", a.clone())], vec![Job::new("a", 1, 1)]);
     assert_eq!(run(&work, "dss").makespan(), 1_000 * MS);
+}
+
+#[test]
+fn a_copy_does_not_wait_for_processors_that_another_copy_keeps_awake() {
+    // As above: busy for 1 s of 4 alone. Of the other 3 it waits for sleeping processors for 2, and
+    // for all.
+    let with = |copies: u32, awake: f64| {
+        let code = NativeCode {
+            work: 1.0,
+            curve: Curve::Speedups(vec![(1, 1.0), (4, 1.0)]),
+            busy: Some(Curve::Linear),
+            awake: Some(Curve::Speedups(vec![(1, 1.0), (4, awake)])),
+        };
+        let a = Program { native: Some(code), waiting: Waits::Block, ..program(4, 4_000, 4) };
+        let mut work = workload(4, &[("a", a)], vec![Job::new("a", copies, 1)]);
+        work.native.switch = Span::default();
+        run(&work, "none").makespan() / MS
+    };
+    assert_eq!((with(1, 2.0), with(1, 4.0)), (4_000, 4_000), "alone it does");
+    // Three keep all processors awake: they take their work together, and where each has a pause
+    // of 1 s that remains, less than that more.
+    let (some, all) = (with(3, 2.0), with(3, 4.0));
+    assert_eq!(all, 3_000);
+    assert!((3_001..4_000).contains(&some), "{some}");
+    // Without that each of them waits as long as alone.
+    assert!(with(3, 1.0) > 4_500, "{}", with(3, 1.0));
+}
+
+#[test]
+fn masters_that_share_processors_from_the_beginning_feel_the_memory_that_they_ask_for() {
+    // Two threads of nothing but memory ask for two, and the node has one. Four masters on two
+    // processors are two threads.
+    let memory = Program { memory: 1.0, ..program(2, 400, 4) };
+    let with = |copies: u32| {
+        let mut work = workload(2, &[("a", memory.clone())], vec![Job::new("a", copies, 1)]);
+        work.machine.bandwidth = Some(1.0);
+        run(&work, "dss-ts").makespan() / MS
+    };
+    assert_eq!((with(2), with(4)), (800, 1_600));
 }

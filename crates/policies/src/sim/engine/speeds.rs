@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::hardware::Working;
 use super::super::instance::{Instance, Place};
+use super::super::native::Load;
 use super::Engine;
 
 /// How often presences are computed anew until they agree with each other.
@@ -19,7 +20,8 @@ impl Engine<'_> {
         let quantum = self.workload.manager.quantum.0;
         for instance in &mut self.running {
             instance.settle(now, quantum);
-            if instance.homes.is_empty() && instance.place == Place::Own {
+            if instance.homes.is_empty() && matches!(instance.place, Place::Own | Place::Shared(_))
+            {
                 let mut homes: Vec<u32> =
                     instance.cpus.iter().map(|cpu| self.hardware.node(*cpu)).collect();
                 homes.sort_unstable();
@@ -49,7 +51,7 @@ impl Engine<'_> {
         let native = &self.workload.native;
         for (at, instance) in self.running.iter_mut().enumerate() {
             let hardware = speeds.as_ref().map_or(1.0, |speeds| speeds[at]);
-            instance.look(now, native, loads[at]);
+            instance.look(now, native, loads[at].all);
             instance.plan(now, native, loads[at], busy, hardware);
             if let Some(timeline) = &mut self.outcome.timeline {
                 instance.note(now, timeline);
@@ -80,25 +82,29 @@ impl Engine<'_> {
     /// Runnable threads per processor while those of each program are. A program that leaves
     /// processors idle meets the others' threads only as often as they are there: its presence, and
     /// theirs, follow from each other and are computed in turn, from the shortest times on.
-    fn loads(&mut self, busy: u32) -> Vec<f64> {
+    fn loads(&mut self, busy: u32) -> Vec<Load> {
         let now = self.now;
         let threads: Vec<f64> =
             self.running.iter().map(|instance| f64::from(instance.runnable(now))).collect();
         let processors = f64::from(self.workload.machine.processors);
         let all: f64 = threads.iter().sum();
         let mut presences = vec![1.0; threads.len()];
-        let mut loads = vec![all / processors; threads.len()];
+        let of = |others: f64, own: f64| {
+            let others = others.max(0.0) / processors;
+            Load { all: others + own / processors, others }
+        };
+        let mut loads: Vec<Load> = threads.iter().map(|own| of(all - own, *own)).collect();
         if self.running.iter().any(|instance| instance.program.native.is_some()) && all > 0.0 {
             presences = self
                 .running
                 .iter()
-                .map(|instance| instance.present(&self.workload.native, 0.0, busy))
+                .map(|instance| instance.present(&self.workload.native, of(0.0, 0.0), busy))
                 .collect();
             for _ in 0..ROUNDS {
                 let all: f64 = threads.iter().zip(&presences).map(|(n, there)| n * there).sum();
                 let mut change = 0.0_f64;
                 for (at, load) in loads.iter_mut().enumerate() {
-                    *load = (all + threads[at] * (1.0 - presences[at])) / processors;
+                    *load = of(all - threads[at] * presences[at], threads[at]);
                 }
                 for (at, instance) in self.running.iter().enumerate() {
                     let present = instance.present(&self.workload.native, loads[at], busy);
