@@ -2,9 +2,11 @@
 //!
 //! # Protocol
 //! 1. The suite's runner measures copies of some programs, managed and native, and with one thread
-//!    (one copy, and as many as there are processors): a record like that of `cargo xtask suite`.
-//! 2. Each program alone is the simulator's input: its times on one processor and on all, and what
-//!    memory costs it when all processors use it (`model`).
+//!    (one copy, as many as there are processors, and twice as many): a record like that of `cargo
+//!    xtask suite`. The inputs of the next step are measured twice as often as the cells, and among
+//!    them, since every cell depends on them and machines change their speed within minutes.
+//! 2. Each program alone is the simulator's input: its times on one processor and on all, what
+//!    memory costs it when all processors use it, and what a slice's cold cache costs (`model`).
 //! 3. `cpumgr simulate` says how long several copies take, under the daemon's default policy and
 //!    under the kernel (`none`). Each is a cell beside what was measured (`table`).
 //!
@@ -49,11 +51,12 @@ pub(crate) struct Options {
     /// Copies of each program at the same time.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2", "3", "4"], value_parser = clap::value_parser!(u16).range(1..=64))]
     copies: Vec<u16>,
-    /// How often each is run; the middle one counts.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    /// How often each is run; the middle one counts. What the simulator is told is measured twice
+    /// as often.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
     /// Seconds that a copy alone takes.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     seconds: f64,
     /// What is measured, or was, in the form of `cargo xtask suite` [default:
     /// target/daemon/suite.csv].
@@ -85,17 +88,22 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let processors = crate::measure::usable()?;
     let mut copies = options.copies.clone();
     // What the model is made of.
-    copies.extend([1, u16::try_from(processors).context("too many processors")?]);
+    let all = u16::try_from(processors).context("too many processors")?;
+    copies.extend([1, all, all.checked_mul(2).context("too many processors")?]);
     copies.sort_unstable();
     copies.dedup();
     let runtimes = [suite::Runtime::One, Side::Managed.runtime(), Side::Native.runtime()];
     let programs = options.programs.clone();
-    let asked = suite::Options::of_copies(programs, &copies, &runtimes, repetitions, seconds);
+    let asked = suite::Options::of_copies(programs, &copies, &runtimes, 2 * repetitions, seconds);
     let wants = |cell: &suite::Cell| {
         let copies = cell.scenario.0.len();
         match cell.runtime {
-            suite::Runtime::One => [1, processors].contains(&copies),
-            _ => copies == 1 || options.copies.iter().any(|it| usize::from(*it) == copies),
+            suite::Runtime::One => [1, processors, 2 * processors].contains(&copies),
+            _ if copies == 1 => true,
+            _ => {
+                let wanted = options.copies.iter().any(|it| usize::from(*it) == copies);
+                wanted && cell.repetition % 2 == 0
+            }
         }
     };
     suite::measure(workspace, &asked.resumed(options.resume), &path, wants, |record| {

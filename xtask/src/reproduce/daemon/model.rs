@@ -9,11 +9,17 @@
 //!   thread's time that goes to memory, and a node that serves P / 2 threads of nothing else, r is
 //!   1 - m + 2 m^2. What a team on all processors loses by that is taken out of its speedup: the
 //!   simulator adds it.
+//! - *Refill*: 2 P copies with one thread take x times as long as 2 rounds of P. The kernel changes
+//!   between two on each processor, and what x is above 1 is the cold cache at the begin of each
+//!   slice.
 //! - *Native*: what a copy on all processors takes beyond its processor time / P, its threads
 //!   sleep. Other copies may have that time (`busy`). Where they have it no processor sleeps, and
 //!   what it costs to wake one falls away: all threads then take as much processor time as one
-//!   thread, with what memory costs.
+//!   thread, with what memory costs, and wait for each other no longer than the managed team, whose
+//!   processors never sleep in a region (`awake`).
+//! - Medians over the repetitions of the mean over the copies, as the cells are.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context;
@@ -24,6 +30,8 @@ use crate::suite::{Row, Runtime, Scenario};
 /// The policy and hold of a daemon that is told nothing.
 const POLICY: &str = "dss-ts";
 const HOLD: &str = "10ms";
+/// The kernel's slice in the simulator, in seconds.
+const SLICE: f64 = 0.0028;
 
 /// Under what copies run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +60,7 @@ impl Side {
     }
 }
 
-/// Medians of one copy, in seconds.
+/// Medians, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Times {
     turnaround: f64,
@@ -71,6 +79,8 @@ pub(super) struct Alone {
     native: Times,
     /// How much longer P copies with one thread take than one.
     crowded: f64,
+    /// How much longer 2 P of them take than twice P.
+    switched: f64,
 }
 
 impl Alone {
@@ -82,24 +92,34 @@ impl Alone {
             let wanted = |row: &&Row| {
                 row.scenario == scenario && row.runtime == runtime && row.is_verified()
             };
-            let rows: Vec<&Row> = rows.iter().filter(wanted).collect();
+            let mut runs: BTreeMap<u32, Vec<&Row>> = BTreeMap::new();
+            for row in rows.iter().filter(wanted) {
+                runs.entry(row.repetition).or_default().push(row);
+            }
+            // A run in which some copy has no result is none.
+            runs.retain(|_, run| run.len() == copies);
             let of = |what: fn(&Row) -> f64| {
-                median(&rows.iter().map(|row| what(row)).collect::<Vec<f64>>())
+                let mean = |run: &Vec<&Row>| {
+                    run.iter().map(|row| what(row)).sum::<f64>() / run.len() as f64
+                };
+                median(&runs.values().map(mean).collect::<Vec<f64>>())
             };
             let times = Times {
                 turnaround: of(|row| row.turnaround),
                 timed: of(|row| row.timed.unwrap_or(row.turnaround)),
                 processor: of(|row| row.processor_time),
             };
-            (!rows.is_empty()).then_some(times).with_context(|| {
+            (!runs.is_empty()).then_some(times).with_context(|| {
                 format!("the record has no verified run of {scenario} on {}", runtime.name())
             })
         };
         let one = times(Runtime::One, 1)?;
-        let crowded = times(Runtime::One, processors)?.timed / one.timed;
+        let full = times(Runtime::One, processors)?;
+        let twice = times(Runtime::One, 2 * processors)?;
+        let (crowded, switched) = (full.timed / one.timed, twice.timed / full.timed / 2.0);
         let (managed, native) =
             (times(Side::Managed.runtime(), 1)?, times(Side::Native.runtime(), 1)?);
-        Ok(Alone { processors, steps, one, managed, native, crowded })
+        Ok(Alone { processors, steps, one, managed, native, crowded, switched })
     }
 
     /// The part of its time that goes to memory.
@@ -145,15 +165,17 @@ impl Alone {
              jobs = [{{ program = \"it\", copies = {copies} }}]\n\
              [machine]\nprocessors = {processors}\nbandwidth = {:.3}\n\
              [manager]\npolicy = \"{POLICY}\"\nbase_on_one = true\nhold = \"{HOLD}\"\n\
-             [native]\nswitch = \"0ns\"\n\
+             [native]\nslice = \"{:.0}ns\"\nswitch = \"0ns\"\n\
              [programs.it]\nrequest = {processors}\nwaiting = \"block\"\n\
              phases = [{{ serial = \"{:.0}ns\" }}, {{ parallel = \"{:.0}ns\", regions = {regions}, \
              steps = {steps} }}]\n\
-             memory = {:.9}\ncurve = {}\n",
+             memory = {:.9}\nrefill = \"{:.0}ns\"\ncurve = {}\n",
             (processors as f64 / 2.0).max(1.0),
+            SLICE * 1e9,
             setup * 1e9,
             self.one.timed * 1e9,
             self.memory(),
+            SLICE * (self.switched - 1.0).max(0.0) * 1e9,
             self.curve(self.managed.timed),
         );
         if side == Side::Native {
@@ -162,9 +184,10 @@ impl Alone {
             // Writing to a string cannot fail.
             let _written = writeln!(
                 text,
-                "[programs.it.native]\ncurve = {}\nbusy = {}",
+                "[programs.it.native]\ncurve = {}\nbusy = {}\nawake = {}",
                 self.curve(self.native.timed),
                 self.curve(busy.min(self.native.timed)),
+                self.curve(self.managed.timed.min(self.native.timed)),
             );
         }
         text
@@ -184,6 +207,7 @@ mod tests {
             managed: times(1.25, 2.5),
             native: times(1.5, 2.4),
             crowded,
+            switched: 1.1,
         }
     }
 
@@ -208,6 +232,10 @@ mod tests {
         // 1.5 s of which its threads are busy for 1.2, and for 1.0 where no processor sleeps.
         assert!(text.contains("curve = { speedups = [[1, 1.0], [2, 1.333333333]] }"), "{text}");
         assert!(text.contains("busy = { speedups = [[1, 1.0], [2, 2.0000"), "{text}");
+        // The managed team takes 1.25 s.
+        assert!(text.contains("awake = { speedups = [[1, 1.0], [2, 1.6000"), "{text}");
+        // A tenth of a slice of 2.8 ms.
+        assert!(text.contains("refill = \"280000ns\""), "{text}");
         // Amdahl: 1.6 on four processors.
         assert!(
             alone(4, 1.0).curve(1.25).contains("serial = 0.5"),
