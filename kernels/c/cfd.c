@@ -214,9 +214,57 @@ static void dissipate(const struct cfd *cfd, const double *restrict q, double *r
     }
 }
 
+// Planes first to last of the state, as far as they exist.
+static void tell_state(const struct cfd *cfd, int first, int last)
+{
+    size_t plane = (size_t)cfd->step[2] * sizeof(double);
+    first = first < 0 ? 0 : first;
+    last = last < cfd->n ? last : cfd->n - 1;
+    OUTER_TOUCH(cfd_state(cfd, 0, first), plane, plane, (size_t)(last - first + 1));
+}
+
+// What `cfd_rhs` touches.
+static void tell_rhs(const struct cfd *cfd)
+{
+    const int n = cfd->n;
+    const size_t plane = (size_t)cfd->change_step[2] * sizeof(double);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int k = 0; k < n; k++)
+            tell_state(cfd, k, k);
+#pragma omp for schedule(static)
+        for (int k = 1; k < n - 1; k++) {
+            tell_state(cfd, k - 2, k + 2);
+            OUTER_TOUCH(cfd_force(cfd, 0, k), plane, plane, 1);
+            OUTER_TOUCH(cfd_change(cfd, 0, k), plane, plane, 1);
+        }
+    }
+}
+
+void cfd_tell_solve(const struct cfd *cfd, int direction)
+{
+    if (!OUTER_ASKS())
+        return;
+    // The number of a line's loop is its plane, or its row in all planes.
+    const int axis = direction == 2 ? 1 : 2;
+    const size_t count = direction == 2 ? (size_t)cfd->n : 1;
+    const size_t plane = (size_t)cfd->step[2] * sizeof(double);
+    const size_t change_plane = (size_t)cfd->change_step[2] * sizeof(double);
+    const size_t piece = (size_t)cfd->step[axis] * sizeof(double);
+    const size_t change_piece = (size_t)cfd->change_step[axis] * sizeof(double);
+#pragma omp parallel for schedule(static)
+    for (int b = 1; b < cfd->n - 1; b++) {
+        OUTER_TOUCH(cfd->state + b * cfd->step[axis], plane, piece, count);
+        OUTER_TOUCH(cfd->change + b * cfd->change_step[axis], change_plane, change_piece, count);
+    }
+}
+
 void cfd_rhs(struct cfd *cfd, double scale)
 {
     const int n = cfd->n;
+    if (OUTER_ASKS())
+        tell_rhs(cfd);
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
@@ -237,9 +285,22 @@ void cfd_rhs(struct cfd *cfd, double scale)
     }
 }
 
+// What `cfd_add` touches.
+static void tell_add(const struct cfd *cfd)
+{
+    const size_t plane = (size_t)cfd->change_step[2] * sizeof(double);
+#pragma omp parallel for schedule(static)
+    for (int k = 1; k < cfd->n - 1; k++) {
+        tell_state(cfd, k, k);
+        OUTER_TOUCH(cfd_change(cfd, 0, k), plane, plane, 1);
+    }
+}
+
 void cfd_add(struct cfd *cfd, double scale)
 {
     const int n = cfd->n;
+    if (OUTER_ASKS())
+        tell_add(cfd);
 #pragma omp parallel for schedule(static)
     for (int k = 1; k < n - 1; k++)
         for (int j = 1; j < n - 1; j++) {

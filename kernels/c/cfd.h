@@ -83,6 +83,10 @@ void cfd_initialise(struct cfd *cfd);
 // change = scale (L(state) + H) at the inner points. Derives the state's other quantities.
 void cfd_rhs(struct cfd *cfd, double scale);
 
+// Says what the lines of a direction touch, plane by plane or, for z, row by row: solutions along
+// them begin with it.
+void cfd_tell_solve(const struct cfd *cfd, int direction);
+
 // state += scale change.
 void cfd_add(struct cfd *cfd, double scale);
 

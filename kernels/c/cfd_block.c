@@ -262,6 +262,7 @@ struct cfd_lines cfd_lines(const struct cfd *cfd, int direction, int a, int b, i
 void cfd_block_solve(const struct cfd *cfd, int direction)
 {
     const int inner = cfd->n - 2;
+    cfd_tell_solve(cfd, direction);
 #pragma omp parallel
     {
         cfd_block upper[cfd->n];

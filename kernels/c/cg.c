@@ -206,11 +206,31 @@ struct work {
     double *x, *z, *p, *q, *r;
 };
 
+// What the loops of a step and of `iterate` touch: rows of the matrix and elements of the vectors.
+// That every row reads elements of all of p is left out: all threads do so alike.
+static void tell(const struct matrix *a, const struct work *w)
+{
+    const size_t element = sizeof(double);
+#pragma omp parallel for schedule(static)
+    for (int r = 0; r < a->n; r++) {
+        size_t first = (size_t)a->row[r], length = (size_t)a->row[r + 1] - first;
+        OUTER_TOUCH(a->column + first, 0, length * sizeof(int), CG_STEPS + 1);
+        OUTER_TOUCH(a->value + first, 0, length * element, CG_STEPS + 1);
+        OUTER_TOUCH(w->x + r, 0, element, 5);
+        OUTER_TOUCH(w->z + r, 0, element, CG_STEPS + 4);
+        OUTER_TOUCH(w->p + r, 0, element, 3 * CG_STEPS + 1);
+        OUTER_TOUCH(w->q + r, 0, element, 2 * CG_STEPS);
+        OUTER_TOUCH(w->r + r, 0, element, 2 * CG_STEPS + 1);
+    }
+}
+
 // z = A^-1 x, approximately; returns the residual ||x - A z||.
 static double solve(const struct matrix *a, const struct work *w)
 {
     int n = a->n;
     double *x = w->x, *z = w->z, *p = w->p, *q = w->q, *r = w->r;
+    if (OUTER_ASKS())
+        tell(a, w);
     double rho = 0;
 #pragma omp parallel for schedule(static) reduction(+ : rho)
     for (int i = 0; i < n; i++) {

@@ -211,6 +211,28 @@ struct plan {
     struct roots x, y, z;
 };
 
+// What loops over the planes of a field touch, and those over its rows in all planes.
+static void tell_planes(const struct field *f)
+{
+    const size_t plane = place(f, 1, 0, 0) * sizeof(double);
+#pragma omp parallel for schedule(static)
+    for (int z = 0; z < f->nz; z++) {
+        OUTER_TOUCH(f->re + place(f, z, 0, 0), plane, plane, 1);
+        OUTER_TOUCH(f->im + place(f, z, 0, 0), plane, plane, 1);
+    }
+}
+
+static void tell_rows(const struct field *f)
+{
+    const size_t plane = place(f, 1, 0, 0) * sizeof(double);
+    const size_t row = place(f, 0, 1, 0) * sizeof(double);
+#pragma omp parallel for schedule(static)
+    for (int y = 0; y < f->ny; y++) {
+        OUTER_TOUCH(f->re + place(f, 0, y, 0), plane, row, (size_t)f->nz);
+        OUTER_TOUCH(f->im + place(f, 0, y, 0), plane, row, (size_t)f->nz);
+    }
+}
+
 // The transform in three dimensions, in place: plane by plane along x and y, then along z; backward
 // the other way round.
 static void transform_planes(const struct field *f, const struct plan *plan, bool forward)
@@ -329,6 +351,13 @@ int main(int argc, char **argv)
         transform_along_z(&frequencies, plan, true);
         for (int t = 1; t <= class->iterations; t++) {
             OUTER_BEGIN();
+            if (OUTER_ASKS()) {
+                tell_planes(&frequencies);
+                // Evolved, then transformed along z, along y and along x.
+                for (int loop = 0; loop < 3; loop++)
+                    tell_planes(&result);
+                tell_rows(&result);
+            }
             evolve(&frequencies, &result, t);
             transform_along_z(&result, plan, false);
             transform_planes(&result, plan, false);

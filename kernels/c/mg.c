@@ -110,11 +110,48 @@ static inline void cross(const struct grid *g, int i3, int i2, double *beside, d
     }
 }
 
+// The planes first to last of a grid, by the calling thread.
+static void tell_planes(const struct grid *g, int first, int last)
+{
+    const size_t plane = (size_t)(line(g, 1, 0) - line(g, 0, 0)) * sizeof(double);
+    OUTER_TOUCH(line(g, first, 0), plane, plane, (size_t)(last - first + 1));
+}
+
+// A loop over the planes of `to` that writes them, and reads those of `from` round them: of a grid
+// of the same size, of the next finer one, or of the next coarser one.
+static void tell(const struct grid *from, const struct grid *to)
+{
+    if (!OUTER_ASKS())
+        return;
+    const int n = from->n < to->n ? from->n : to->n;
+#pragma omp parallel for schedule(static)
+    for (int i3 = from->n < to->n ? 0 : 1; i3 <= n; i3++)
+        if (from->n < to->n) {
+            tell_planes(from, i3, i3 + 1);
+            tell_planes(to, 2 * i3, 2 * i3 + 1);
+        } else {
+            const int centre = from->n > to->n ? 2 * i3 : i3;
+            tell_planes(from, centre - 1, centre + 1);
+            tell_planes(to, i3, i3);
+        }
+}
+
+// A loop over the planes of a grid that reads each one alone.
+static void tell_own(const struct grid *g)
+{
+#pragma omp parallel for schedule(static)
+    for (int i3 = 1; i3 <= g->n; i3++)
+        tell_planes(g, i3, i3);
+}
+
 // r = v - A u; r may be v. A is -8/3 at the point, 0 at its sides, 1/6 at its edges, 1/12 at its
 // corners.
 static void residual(const struct grid *u, const struct grid *v, const struct grid *r)
 {
     int n = u->n;
+    tell(u, r);
+    if (OUTER_ASKS() && v != r)
+        tell_own(v);
 #pragma omp parallel for schedule(static)
     for (int i3 = 1; i3 <= n; i3++) {
         double beside[MOST], corners[MOST];
@@ -138,6 +175,7 @@ static void smooth(const struct grid *r, const struct grid *u, const double *coe
 {
     int n = u->n;
     double c0 = coefficients[0], c1 = coefficients[1], c2 = coefficients[2];
+    tell(r, u);
 #pragma omp parallel for schedule(static)
     for (int i3 = 1; i3 <= n; i3++) {
         double beside[MOST], corners[MOST];
@@ -159,6 +197,7 @@ static void smooth(const struct grid *r, const struct grid *u, const double *coe
 static void restrict_to(const struct grid *fine, const struct grid *coarse)
 {
     int n = coarse->n;
+    tell(fine, coarse);
 #pragma omp parallel for schedule(static)
     for (int i3 = 1; i3 <= n; i3++) {
         double beside[MOST], corners[MOST];
@@ -197,6 +236,7 @@ static inline void spread_line(const double *from, double scale, double *to, int
 static void interpolate(const struct grid *coarse, const struct grid *fine, bool add)
 {
     int n = coarse->n;
+    tell(coarse, fine);
 #pragma omp parallel for schedule(static)
     for (int i3 = 0; i3 <= n; i3++) {
         double up[MOST], over[MOST], both[MOST];

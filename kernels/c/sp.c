@@ -209,6 +209,7 @@ solve_all(const struct cfd *cfd, int direction)
     const int along_a = direction == 0 ? 1 : 0, along_b = direction == 2 ? 1 : 2;
     const ptrdiff_t next = direction == 0 ? cfd->step[1] : 1;
     const ptrdiff_t change_next = direction == 0 ? cfd->change_step[1] : 1;
+    cfd_tell_solve(cfd, direction);
 #pragma omp parallel
     {
         struct point line[n];

@@ -4,6 +4,9 @@
 //!
 //! Arguments: kernel, class, placement, engine, iterations. The first iteration places pages and is
 //! not counted. Prints lines `oracle: NAME VALUE`.
+//!
+//! The engine `upm` counts what the kernel's loops say that they touch, `sampled` first accesses by
+//! access rights, as of a program that says nothing.
 #![allow(clippy::unwrap_used, reason = "a run that cannot be made has failed")]
 #![allow(clippy::print_stdout, reason = "this is what it is for")]
 
@@ -11,10 +14,11 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use platform::numa::{self, Pages, Policy};
-use upm::source::{Scope, TrapParameters, TrapSource};
+use upm::source::{Ledger, LoopSchedule, Pattern, Scope, TrapParameters, TrapSource};
 use upm::{KernelMover, KernelTopology, Node, Parameters, Placement, Topology, Upm};
 
 /// How many times longer than the first iteration windows are apart, in the mean, and open: the
@@ -31,8 +35,12 @@ enum Engine {
     Nothing,
     Kernel,
     Iterative,
+    Sampled,
     Phases,
 }
+
+/// What the kernels' loops say.
+static LEDGER: LazyLock<Arc<Ledger>> = LazyLock::new(Arc::default);
 
 struct Run {
     topology: KernelTopology,
@@ -163,6 +171,7 @@ impl Run {
             "nothing" => Engine::Nothing,
             "kernel" => Engine::Kernel,
             "upm" => Engine::Iterative,
+            "sampled" => Engine::Sampled,
             "record-replay" => Engine::Phases,
             _ => panic!("unknown engine {engine}"),
         };
@@ -214,7 +223,7 @@ impl Run {
             Engine::Phases if iteration > BEFORE_PHASES => {
                 self.upm.replay();
             }
-            Engine::Iterative | Engine::Phases => {
+            Engine::Iterative | Engine::Sampled | Engine::Phases => {
                 self.sampled += usize::from(self.upm.is_on());
                 // SAFETY: - the arrays stay.
                 unsafe { self.upm.begin(Scope::Iteration) };
@@ -249,7 +258,7 @@ impl Run {
             Engine::Phases if iteration > BEFORE_PHASES => {
                 self.upm.undo();
             }
-            Engine::Iterative | Engine::Phases => {
+            Engine::Iterative | Engine::Sampled | Engine::Phases => {
                 if BREAKS.load(Relaxed) {
                     self.upm.stop();
                 } else {
@@ -267,7 +276,11 @@ impl Run {
     fn first_ended(&mut self) {
         let part = u64::try_from((self.began.elapsed() / PART).as_nanos()).unwrap();
         let sampling = TrapParameters { interval: part, length: part, ..TrapParameters::default() };
-        self.upm.set_source(Box::new(TrapSource::new(sampling)));
+        if self.engine == Engine::Sampled {
+            self.upm.set_source(Box::new(TrapSource::new(sampling)));
+        } else {
+            self.upm.set_source(Box::new(LoopSchedule::with_ledger(LEDGER.clone())));
+        }
         println!("oracle: homes_before {:?}", homes(&self.arrays));
         if self.engine == Engine::Kernel {
             // Pages with a policy of their own are not balanced.
@@ -299,7 +312,7 @@ impl Run {
         if self.engine == Engine::Phases {
             println!("oracle: replay_is_off {}", self.upm.phases().is_off());
         }
-        if matches!(self.engine, Engine::Iterative | Engine::Phases) {
+        if matches!(self.engine, Engine::Iterative | Engine::Sampled | Engine::Phases) {
             println!("{statistics}");
         }
     }
@@ -337,6 +350,17 @@ extern "C" fn outer_end() {
     if is_last {
         std::process::exit(0);
     }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn outer_asks() -> bool {
+    LEDGER.is_recording()
+}
+
+/// On any thread, in a region.
+#[unsafe(no_mangle)]
+extern "C" fn outer_touch(memory: *const c_void, stride: usize, bytes: usize, count: usize) {
+    LEDGER.ran_here(&Pattern { base: memory.addr(), stride, bytes, times: 1 }, 0..count);
 }
 
 // SAFETY: - the kernels' first functions, renamed by the compiler's command line.

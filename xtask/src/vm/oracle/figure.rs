@@ -9,9 +9,9 @@ use svg::node::element::{Group, Line, Rectangle, Text, Title};
 
 use super::count::{Counted, Counts, MODELS, Matrix};
 use super::judge::mean;
-use super::plan::{ENGINES, KERNELS, PLACEMENTS};
+use super::plan::{ENGINES, KERNELS, MIGRATING, PLACEMENTS};
 
-const COLOURS: [&str; 4] = ["#8c8c8c", "#d08a2e", "#2f6fb0", "#3c9a5f"];
+const COLOURS: [&str; 5] = ["#8c8c8c", "#d08a2e", "#2f6fb0", "#7d5ba6", "#3c9a5f"];
 /// Above the highest bar, and of it, and of a bar's width with what is between two.
 const TOP: f64 = 40.0;
 const HEIGHT: f64 = 200.0;
@@ -27,7 +27,7 @@ const FIGURES: [Figure; 3] = [
     Figure {
         name: "figure-4",
         title: "Placement and migration",
-        engines: &["nothing", "kernel", "upm"],
+        engines: &["nothing", "kernel", "upm", "sampled"],
         placements: &PLACEMENTS,
     },
     Figure {
@@ -138,16 +138,21 @@ fn matrices(counted: &Counted) -> String {
 /// The paper's: slowdown in the last three quarters against first touch without migration (here
 /// also against the best static placement), and the first call's share of the migrations.
 fn table(counted: &Counted) -> String {
-    let mut text = "kernel,placement,slowdown_percent,first_call_percent,migrations\n".to_owned();
+    let mut text =
+        "kernel,placement,engine,slowdown_percent,first_call_percent,migrations\n".to_owned();
     for kernel in &KERNELS {
         let Some(base) = counted.get(kernel.name, "first-touch", "nothing") else { continue };
         for placement in &PLACEMENTS[1..] {
-            let Some(upm) = counted.get(kernel.name, placement, "upm") else { continue };
-            let slowdown = 100.0 * (mean(upm.late()) / mean(&base.iterations) - 1.0);
-            let calls = upm.list("calls");
-            let all: f64 = calls.iter().sum();
-            let first = 100.0 * calls.first().copied().unwrap_or(0.0) / all.max(1.0);
-            let _ = writeln!(text, "{},{placement},{slowdown:.2},{first:.1},{all}", kernel.name);
+            for engine in MIGRATING {
+                let Some(upm) = counted.get(kernel.name, placement, engine) else { continue };
+                let slowdown = 100.0 * (mean(upm.late()) / mean(&base.iterations) - 1.0);
+                let calls = upm.list("calls");
+                let all: f64 = calls.iter().sum();
+                let first = 100.0 * calls.first().copied().unwrap_or(0.0) / all.max(1.0);
+                let name = kernel.name;
+                let _ =
+                    writeln!(text, "{name},{placement},{engine},{slowdown:.2},{first:.1},{all}");
+            }
         }
     }
     text

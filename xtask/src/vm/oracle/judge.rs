@@ -3,7 +3,7 @@
 use anyhow::bail;
 
 use super::count::{Counted, Counts, MODELS, Matrix};
-use super::plan::{KERNELS, PLACEMENTS};
+use super::plan::{KERNELS, MIGRATING, PLACEMENTS};
 
 /// Points by which the share of remote misses may be above that of the best static placement.
 const POINTS: f64 = 1.0;
@@ -67,22 +67,18 @@ fn checks(counted: &Counted) -> Vec<Check> {
         let Some((best, fastest)) = best(counted, kernel.name) else { continue };
         for placement in PLACEMENTS {
             let found = |engine| counted.get(kernel.name, placement, engine);
-            if let Some(upm) = found("upm") {
-                engine(
-                    &mut check,
-                    &format!("{}/{placement}", kernel.name),
-                    placement,
-                    upm,
-                    (&best, fastest),
-                );
-            }
-            if let Some((upm, balanced)) = found("upm").zip(found("kernel")) {
-                let (mine, theirs) = (steady(upm), steady(balanced));
-                check(
-                    format!("{}/{placement}: not worse than the kernel's", kernel.name),
-                    format!("{mine:.3} ms against {theirs:.3} ms"),
-                    mine <= theirs * NOISE,
-                );
+            for name in MIGRATING {
+                let Some(upm) = found(name) else { continue };
+                let run = format!("{}/{placement}/{name}", kernel.name);
+                engine(&mut check, &run, placement, upm, (&best, fastest));
+                if let Some(balanced) = found("kernel") {
+                    let (mine, theirs) = (steady(upm), steady(balanced));
+                    check(
+                        format!("{run}: not worse than the kernel's"),
+                        format!("{mine:.3} ms against {theirs:.3} ms"),
+                        mine <= theirs * NOISE,
+                    );
+                }
             }
             if let Some((upm, replay)) = found("upm").zip(found("record-replay")) {
                 let (mine, theirs) = (steady(replay), steady(upm));

@@ -48,6 +48,13 @@ pub(crate) struct Options {
     /// Only these kernels: bt, sp, cg, mg, ft.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
+    /// Only from these placements: first-touch, round-robin, random, worst-case.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    placements: Vec<String>,
+    /// Only these engines: nothing, kernel, upm, sampled, record-replay. What is judged against one
+    /// that is left out is not judged; without first-touch and nothing that is nearly all.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    engines: Vec<String>,
     /// CG and FT from two placements, without record-replay: some minutes.
     #[arg(long)]
     quick: bool,
@@ -94,11 +101,12 @@ pub(super) fn run(
 
 /// The runs, in their order.
 fn wanted(options: &Options) -> anyhow::Result<Vec<Run>> {
-    if let Some(other) =
-        options.kernels.iter().find(|name| KERNELS.iter().all(|kernel| kernel.name != **name))
-    {
-        bail!("--kernels: there is no kernel {other}; bt, sp, cg, mg, ft exist");
-    }
+    known("--kernels", &options.kernels, &KERNELS.each_ref().map(|kernel| kernel.name))?;
+    known("--placements", &options.placements, &PLACEMENTS)?;
+    known("--engines", &options.engines, &ENGINES)?;
+    let takes = |wanted: &[String], name: &str| {
+        wanted.is_empty() || wanted.iter().any(|wanted| wanted == name)
+    };
     let mut runs = Vec::new();
     for kernel in &KERNELS {
         let is_wanted = match (options.kernels.is_empty(), options.quick) {
@@ -113,7 +121,11 @@ fn wanted(options: &Options) -> anyhow::Result<Vec<Run>> {
             for engine in ENGINES {
                 let is_short =
                     ["first-touch", "worst-case"].contains(&placement) && engine != "record-replay";
-                if (options.quick && !is_short) || (engine == "record-replay" && !kernel.has_phases)
+                let is_left_out =
+                    !takes(&options.placements, placement) || !takes(&options.engines, engine);
+                if is_left_out
+                    || (options.quick && !is_short)
+                    || (engine == "record-replay" && !kernel.has_phases)
                 {
                     continue;
                 }
@@ -129,6 +141,14 @@ fn wanted(options: &Options) -> anyhow::Result<Vec<Run>> {
         }
     }
     Ok(runs)
+}
+
+/// Refuses a name that does not exist.
+fn known(option: &str, wanted: &[String], names: &[&str]) -> anyhow::Result<()> {
+    match wanted.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+        Some(other) => bail!("{option}: there is no {other}; there are {}", names.join(", ")),
+        None => Ok(()),
+    }
 }
 
 fn measure(
@@ -226,4 +246,38 @@ fn build(workspace: &Workspace, folder: &Path) -> anyhow::Result<PathBuf> {
     link.args(["-static", "-fopenmp", "-o"]).arg(&program).args(linked).arg(tool).arg("-lm");
     must_succeed(&mut link)?;
     Ok(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_runs_that_are_named_are_made_and_an_unknown_name_is_refused() {
+        let named = |kernels: &str, placements: &str, engines: &str| {
+            let list = |names: &str| names.split_whitespace().map(str::to_owned).collect();
+            let options = Options {
+                kernels: list(kernels),
+                placements: list(placements),
+                engines: list(engines),
+                quick: false,
+                output: None,
+                kernel: None,
+                again: true,
+                breaks: false,
+                require: false,
+            };
+            let runs = wanted(&options).map_err(|error| error.to_string())?;
+            Ok::<_, String>(runs.iter().map(Run::name).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            named("mg", "random", "sampled record-replay nothing").unwrap(),
+            ["mg/random/nothing", "mg/random/sampled"]
+        );
+        let all = 4 * (5 * 4 + 2);
+        assert_eq!(named("", "", "").unwrap().len(), all);
+        let refused = named("cg", "", "upm kernels").unwrap_err();
+        assert!(refused.contains("--engines: there is no kernels"), "{refused}");
+        assert!(named("", "worst", "").is_err() && named("lu", "", "").is_err());
+    }
 }

@@ -2,8 +2,10 @@
 
 /// Where pages are at first.
 pub(super) const PLACEMENTS: [&str; 4] = ["first-touch", "round-robin", "random", "worst-case"];
-/// What moves them.
-pub(super) const ENGINES: [&str; 4] = ["nothing", "kernel", "upm", "record-replay"];
+/// What moves them: `upm` by what the kernels' loops say that they touch, `sampled` by samples.
+pub(super) const ENGINES: [&str; 5] = ["nothing", "kernel", "upm", "sampled", "record-replay"];
+/// Of these the iterative ones of ours.
+pub(super) const MIGRATING: [&str; 2] = ["upm", "sampled"];
 
 /// A kernel: its sources but for what all share, its class, and the counted iterations of a run
 /// without migration and of one with.
