@@ -28,7 +28,6 @@ const BARRIER: Plan =
 const DETECTION: f64 = 90.0;
 /// At most so much of a hundred without hogs is bad.
 const FALSE_ALARMS: f64 = 2.0;
-const WATCH: Plan = Plan { watch: Duration::from_millis(9), early_stop: true, ..BARRIER };
 
 /// What the members of a region say of themselves.
 static TIDS: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
@@ -139,6 +138,7 @@ fn measure(size: usize, time: Duration) -> [Column; 3] {
     let tids: Vec<Tid> = TIDS[..size].iter().map(|tid| Tid(tid.load(Relaxed))).collect();
     let mut meeting = Meeting::default();
     meeting.make_room(size);
+    let watching = Plan::of_this_kernel();
     let [mut barrier, mut watch, mut passive] = <[Column; 3]>::default();
     let begin = Instant::now();
     let (mut turn, mut is_in_doubt) = (0_u32, false);
@@ -168,7 +168,7 @@ fn measure(size: usize, time: Duration) -> [Column; 3] {
         let missing = if is_in_doubt { Some(0) } else { sample.missing() };
         passive.note(Evaluation { at, passage: None, missing });
         let (column, plan) =
-            if turn.is_multiple_of(2) { (&mut barrier, BARRIER) } else { (&mut watch, WATCH) };
+            if turn.is_multiple_of(2) { (&mut barrier, BARRIER) } else { (&mut watch, watching) };
         if let Some(passage) = meeting.hold(size, &plan) {
             column.passed(at, passage);
         }
@@ -248,7 +248,8 @@ fn main() {
     let size = engine::processors().min(TIDS.len());
     // SAFETY: - takes no data, and does not unwind.
     unsafe { Team::reserve(size).run(introduce, std::ptr::null()) };
-    println!("# {size} threads on {mask}, bound: {is_bound}; {seconds} s a row");
+    let watch = Plan::of_this_kernel().watch;
+    println!("# {size} threads on {mask}, bound: {is_bound}; watch {watch:?}; {seconds} s a row");
     println!(
         "| hogs | they are | barrier: median, most, bad | watch: median, most, bad | passive: bad |"
     );

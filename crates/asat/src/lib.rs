@@ -6,7 +6,8 @@
 //! # Modules, from the bottom up
 //! 1. `controller`, `judgement`, `timetable`, `statistics`: arithmetic, without a clock.
 //! 2. `settings`, `calls`: what may be set; when a call reads the clock.
-//! 3. `meeting`, `witness`: what measures: the timed barrier, and passive evidence.
+//! 3. `calibration`, `meeting`, `witness`: what measures: the timed barrier, how long it watches
+//!    on this kernel, and passive evidence.
 //! 4. `sizer`: the source of team sizes.
 //! 5. `standalone`: the call for programs with threads of their own.
 
@@ -14,6 +15,7 @@
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod calibration;
 mod calls;
 mod controller;
 mod judgement;

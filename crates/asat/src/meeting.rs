@@ -4,10 +4,10 @@
 //! 1. Each thread stamps its entry and waits until all have entered. The *passage* is the time from
 //!    the first entry to the last leave: microseconds where each thread has a processor,
 //!    milliseconds where one waits for its turn.
-//! 2. In a *watch* ([`Plan::watch`]) the threads then stay together for longer than two time slices
-//!    and read the clock all the time. A gap in the readings of one of them is a time without a
-//!    processor. This kernel lets a thread that was just woken run before a busy stranger, so that
-//!    the barrier alone misses most of these.
+//! 2. In a *watch* ([`Plan::watch`]) the threads then stay together for longer than two turns of
+//!    the scheduler and read the clock all the time. A gap in the readings of one of them is a time
+//!    without a processor. This kernel lets a thread that was just woken run before a busy stranger,
+//!    so that the barrier alone misses most of these.
 //! 3. Each thread leaves the time of its last look where the others see it. With an early stop a
 //!    thread that finds another one's look too old ends the meeting for all: a bad test costs
 //!    little more than its threshold.
@@ -22,6 +22,8 @@
 //! # Papers
 //! P3 section 3. The watch and the early stop are ours.
 
+use crate::calibration;
+use crate::settings::BAD_TIME;
 use engine::Member;
 use engine::team::{Concurrency, Team};
 use platform::clock::Ticks;
@@ -38,6 +40,15 @@ pub struct Plan {
     pub watch: Duration,
     /// It ends as soon as it is bad.
     pub early_stop: bool,
+}
+
+impl Plan {
+    /// What the default version tests by: a watch that is long enough for this kernel, and ends as
+    /// soon as it is bad. Cost: three system calls.
+    #[must_use]
+    pub fn of_this_kernel() -> Self {
+        Self { bad_time: BAD_TIME, watch: calibration::watch(), early_stop: true }
+    }
 }
 
 /// What a meeting found.

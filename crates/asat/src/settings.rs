@@ -9,9 +9,7 @@ const PUBLISHED_INTERVAL: Duration = Duration::from_secs(1);
 /// That of the default, whose evidence costs little.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// A passage that is longer is bad.
-const BAD_TIME: Duration = Duration::from_millis(1);
-/// Longer than two time slices of this kernel (2.8 ms each, up to the next tick).
-const WATCH: Duration = Duration::from_millis(9);
+pub(crate) const BAD_TIME: Duration = Duration::from_millis(1);
 /// Bad and good evaluations that lead to a change. The paper names no numbers.
 const TRIGGERS: (u32, u32) = (1, 3);
 
@@ -46,7 +44,6 @@ pub struct Settings {
     pub(crate) evidence: Evidence,
     pub(crate) interval: Duration,
     pub(crate) bad_time: Duration,
-    pub(crate) watch: Duration,
     pub(crate) most: Option<usize>,
     pub(crate) early_stop: bool,
     pub(crate) jitter: Option<u64>,
@@ -61,7 +58,6 @@ impl Default for Settings {
             evidence: Evidence::Passive,
             interval: INTERVAL,
             bad_time: BAD_TIME,
-            watch: WATCH,
             most: None,
             early_stop: true,
             // Each process has another one; a program that wants a certain one says so.

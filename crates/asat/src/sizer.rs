@@ -61,6 +61,8 @@ pub struct Asat {
     due: AtomicU64,
     available: MaskAndQuota,
     settings: Settings,
+    /// How its tests go.
+    plan: Plan,
     roster: Roster,
     judge: Arc<Mutex<Judge>>,
 }
@@ -90,11 +92,13 @@ impl Asat {
             meeting,
             statistics: Statistics { threads: most, most, ..Statistics::default() },
         };
+        let plan = plan(&settings);
         Self {
             limit: AtomicUsize::new(most),
             due: AtomicU64::new(Ticks::now().raw().saturating_add(ticks(first))),
             available,
             settings,
+            plan,
             roster: Roster::new(),
             judge: Arc::new(Mutex::new(judge)),
         }
@@ -216,7 +220,7 @@ impl Judge {
         let threads = self.controller.threads();
         match asat.settings.evidence {
             Evidence::Barrier | Evidence::Watch if threads == 1 => Some(Verdict::Good),
-            Evidence::Barrier | Evidence::Watch => self.test(threads, &asat.plan(), moment),
+            Evidence::Barrier | Evidence::Watch => self.test(threads, &asat.plan, moment),
             Evidence::Passive => {
                 let now = monotonic_ns();
                 let team = (moment.master, threads);
@@ -227,7 +231,7 @@ impl Judge {
                     // No number at all: the kernel does not count. A team that only slept needs no
                     // test.
                     None if sample.shares.is_empty() && threads > 1 => {
-                        self.test(threads, &asat.plan(), moment)
+                        self.test(threads, &asat.plan, moment)
                     }
                     None => None,
                 }
@@ -268,7 +272,7 @@ impl Judge {
             return;
         }
         let verdict = if can_test(threads, moment) {
-            match self.test(threads, &asat.plan(), moment) {
+            match self.test(threads, &asat.plan, moment) {
                 Some(verdict) => {
                     self.statistics.dips += 1;
                     self.statistics.bad_dips += u64::from(verdict != Verdict::Good);
@@ -331,16 +335,14 @@ impl Judge {
     }
 }
 
-impl Asat {
-    /// How its tests go.
-    fn plan(&self) -> Plan {
-        let Settings { bad_time, early_stop, .. } = self.settings;
-        let watch = match self.settings.evidence {
-            Evidence::Barrier => Duration::ZERO,
-            Evidence::Passive | Evidence::Watch => self.settings.watch,
-        };
-        Plan { bad_time, watch, early_stop }
-    }
+/// How tests go by `settings` on this kernel.
+fn plan(settings: &Settings) -> Plan {
+    let &Settings { bad_time, early_stop, evidence, .. } = settings;
+    let watch = match evidence {
+        Evidence::Barrier => Duration::ZERO,
+        Evidence::Passive | Evidence::Watch => Plan::of_this_kernel().watch,
+    };
+    Plan { bad_time, watch, early_stop }
 }
 
 /// True when the calling master may keep a team of `threads` busy: it has the workers, and no other

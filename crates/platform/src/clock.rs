@@ -27,6 +27,24 @@ pub fn process_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
+/// The time between two ticks of the kernel's scheduler; turns of threads end at one. `None` where
+/// the kernel does not say. A system call at most.
+///
+/// ```
+/// # use nanothreads_platform as platform;
+/// use std::time::Duration;
+/// let tick = platform::clock::scheduler_tick();
+/// assert!(tick.is_none_or(|tick| tick <= Duration::from_millis(100)));
+/// ```
+pub fn scheduler_tick() -> Option<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: - `time` lives through the call.
+    let result = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).ok().filter(|_| result == 0)?;
+    let tick = Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?);
+    (!tick.is_zero()).then_some(tick)
+}
+
 /// A moment, in ticks.
 ///
 /// ```

@@ -227,6 +227,29 @@ impl LongTurns {
     }
 }
 
+/// How long a turn of the calling thread is, in which no other thread of its kind has the
+/// processor. `None` where the kernel does not say: kernels before 6.12 tell whole ticks only, and
+/// for less than one nothing. Cost: at most two system calls.
+///
+/// ```
+/// # use nanothreads_platform as platform;
+/// assert!(platform::scheduling::slice().is_none_or(|slice| !slice.is_zero()));
+/// ```
+pub fn slice() -> Option<Duration> {
+    let own = attributes().ok().filter(has_usual_policy).map_or(0, |now| now.sched_runtime);
+    if own > 0 {
+        return Some(Duration::from_nanos(own));
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: - `time` lives through the call. 0: the calling thread.
+    if unsafe { libc::sched_rr_get_interval(0, &raw mut time) } != 0 {
+        return None;
+    }
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let slice = Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?);
+    (!slice.is_zero()).then_some(slice)
+}
+
 fn has_usual_policy(attributes: &libc::sched_attr) -> bool {
     [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&attributes.sched_policy.cast_signed())
 }
