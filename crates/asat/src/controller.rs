@@ -20,6 +20,9 @@
 //! - I1: 1 <= threads <= most.
 //! - I2: an evaluation changes the threads by one at most, where several are not dropped at once.
 //! - I3: one of the counts is 0.
+//! - I4: in a *round*, as many evaluations as both triggers together, the number of threads turns
+//!   from more to less or back once at most, whatever the verdicts are. With [`Counts::Reset`] it
+//!   then goes forth and back by one thread at most.
 //!
 //! # Papers
 //! P3 section 3. Its pseudo code compares the wrong way round where it dips; its text is followed.

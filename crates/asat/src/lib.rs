@@ -4,7 +4,7 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # Modules, from the bottom up
-//! 1. `controller`, `judgement`, `timetable`, `statistics`: arithmetic, without a clock.
+//! 1. `controller`, `course`, `judgement`, `timetable`, `statistics`: arithmetic, without a clock.
 //! 2. `settings`, `calls`: what may be set; when a call reads the clock.
 //! 3. `calibration`, `meeting`, `witness`: what measures: the timed barrier, how long it watches
 //!    on this kernel, and passive evidence.
@@ -18,6 +18,7 @@
 mod calibration;
 mod calls;
 mod controller;
+mod course;
 mod judgement;
 mod meeting;
 mod settings;
@@ -28,6 +29,7 @@ mod timetable;
 mod witness;
 
 pub use crate::controller::{Controller, Counts, Rules, Step, Verdict};
+pub use crate::course::{Attempt, Course};
 pub use crate::judgement::{Sample, Share};
 pub use crate::meeting::{Meeting, Passage, Plan};
 pub use crate::settings::{Evidence, Settings, VARIABLES};

@@ -5,28 +5,25 @@
 //!    at most 16 forks and at least every few milliseconds of forks. Where no evaluation is due the
 //!    call reads the tick counter and compares.
 //! 2. One master at a time evaluates; another one that comes meanwhile forks.
-//! 3. The evidence goes to the [`Controller`], and its number of threads is the limit from the next
-//!    fork on.
+//! 3. The evidence goes to the [`Course`], and the number of threads of its controller is the limit
+//!    from the next fork on.
 //!
 //! Tests, which keep the team busy, are held by a master that is the only one, with workers that it
 //! has already; their cost is bounded ([`Budget`]). Where there are other masters, whose regions
 //! would make each test bad, or a worker is missing, a thread is added without a test: the next
 //! evaluation judges it.
 //!
-//! A dip that fails costs a few milliseconds, so by default it is tried [`DIP_INTERVAL`] after the
-//! last one; sooner where the kernel's count of runnable threads has room for one more, which says
-//! within one interval that another program has ended. Where that was so twice in sequence and the
-//! share of tests is spent, the thread is added on *trial*: when it is bad soon, the count is not
-//! believed for a while.
+//! A dip that fails costs a few milliseconds: the [`Course`] says when one is due.
 //!
 //! # Papers
 //! P3. What is added beside it is told at each option of [`Settings`].
 
 use crate::controller::{Controller, Step, Verdict};
+use crate::course::{Attempt, Course};
 use crate::meeting::{Meeting, Passage, Plan};
 use crate::settings::{Evidence, Settings};
 use crate::statistics::Statistics;
-use crate::timetable::{Budget, Pulse};
+use crate::timetable::{Budget, Pulse, nanoseconds};
 use crate::witness::{Roster, Witness};
 use engine::sizer::Moment;
 use engine::{MaskAndQuota, TeamSizer};
@@ -40,16 +37,6 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
-
-/// The time between two dips of the default version, where nothing speaks for an earlier one.
-const DIP_INTERVAL: Duration = Duration::from_secs(1);
-
-/// After a bad dip the count of runnable threads is not believed for so long, twice as long after
-/// each further one.
-const DISBELIEF: u64 = 200_000_000;
-
-/// Evaluations after a thread was added on trial in which it may turn out to be wrong.
-const TRIAL: u32 = 3;
 
 /// A team whose size follows what the machine can run. On lines of its own: threads that fork or
 /// wait read it.
@@ -77,16 +64,16 @@ impl Asat {
         let first = pulse.next();
         let mut meeting = Meeting::default();
         meeting.make_room(most);
-        let seed = settings.jitter.map(|seed| seed.wrapping_add(1));
+        let controller = Controller::new(settings.rules, most, most);
+        let course = match settings.evidence {
+            Evidence::Passive => {
+                Course::paced(controller, now, settings.jitter.map(|seed| seed.wrapping_add(1)))
+            }
+            Evidence::Barrier | Evidence::Watch => Course::published(controller),
+        };
         let judge = Judge {
-            controller: Controller::new(settings.rules, most, most),
+            course,
             pulse,
-            dips: Pulse::new(nanoseconds(DIP_INTERVAL), seed),
-            dip_due: now,
-            disbelieved_until: now,
-            disbelief: DISBELIEF,
-            rooms: 0,
-            trial: 0,
             budget: Budget::new(now),
             witness: Witness::new(now, engine::absences()),
             meeting,
@@ -120,16 +107,16 @@ impl Asat {
     /// An evaluation, by a master that has nothing else to do now. True when the limit changed.
     fn evaluate(&self, judge: &mut Judge, moment: &Moment) -> bool {
         let most = most(&self.settings, &self.available);
-        if most != judge.controller.most() {
-            judge.controller.set_most(most);
+        if most != judge.course.controller().most() {
+            judge.course.set_most(most);
             judge.meeting.make_room(most);
         }
-        let before = judge.controller.threads();
+        let before = judge.threads();
         match judge.verdict(self, moment) {
             Some(verdict) => judge.follow(self, verdict, moment),
             None => judge.statistics.blind += 1,
         }
-        let threads = judge.controller.threads();
+        let threads = judge.threads();
         (judge.statistics.threads, judge.statistics.most) = (threads, most);
         // ORDERING: Relaxed - a number on its own.
         self.limit.store(threads, Relaxed);
@@ -196,18 +183,8 @@ impl TeamSizer for Asat {
 /// What evaluations go by.
 #[derive(Debug)]
 struct Judge {
-    controller: Controller,
+    course: Course,
     pulse: Pulse,
-    /// When the next dip is due that nothing speaks for, and the time between two.
-    dips: Pulse,
-    dip_due: u64,
-    /// The count of runnable threads is believed from then on.
-    disbelieved_until: u64,
-    disbelief: u64,
-    /// Evaluations in sequence at which it had room.
-    rooms: u32,
-    /// Evaluations that are left of a trial.
-    trial: u32,
     budget: Budget,
     witness: Witness,
     meeting: Meeting,
@@ -215,9 +192,14 @@ struct Judge {
 }
 
 impl Judge {
+    /// That the program has now.
+    fn threads(&self) -> usize {
+        self.course.controller().threads()
+    }
+
     /// What is seen of the threads that there are; `None`: nothing.
     fn verdict(&mut self, asat: &Asat, moment: &Moment) -> Option<Verdict> {
-        let threads = self.controller.threads();
+        let threads = self.threads();
         match asat.settings.evidence {
             Evidence::Barrier | Evidence::Watch if threads == 1 => Some(Verdict::Good),
             Evidence::Barrier | Evidence::Watch => self.test(threads, &asat.plan, moment),
@@ -244,20 +226,9 @@ impl Judge {
         self.statistics.evaluations += 1;
         self.statistics.bad += u64::from(verdict != Verdict::Good);
         self.statistics.doubtful += u64::from(matches!(verdict, Verdict::Doubtful { .. }));
-        if verdict != Verdict::Good {
-            self.rooms = 0;
-        }
-        let is_on_trial = self.trial > 0;
-        self.trial = self.trial.saturating_sub(1);
-        match self.controller.evaluate(verdict) {
+        match self.course.evaluate(verdict, monotonic_ns()) {
             Step::Stay => {}
-            Step::Drop(fewer) => {
-                self.statistics.dropped += fewer as u64;
-                if is_on_trial {
-                    self.trial = 0;
-                    self.disbelieve(monotonic_ns());
-                }
-            }
+            Step::Drop(fewer) => self.statistics.dropped += fewer as u64,
             Step::Dip(threads) => self.dip(asat, threads, moment),
         }
     }
@@ -265,56 +236,23 @@ impl Judge {
     /// A test with one thread more, if it is time for one.
     fn dip(&mut self, asat: &Asat, threads: usize, moment: &Moment) {
         let now = monotonic_ns();
-        let is_passive = asat.settings.evidence == Evidence::Passive;
-        let has_room = is_passive && self.has_room(asat, threads, moment, now);
-        self.rooms = if has_room { self.rooms + 1 } else { 0 };
-        if is_passive && now < self.dip_due && !has_room {
+        let has_room = self.course.believes(now) && has_room(asat, threads, moment);
+        if !self.course.is_due(has_room, now) {
             return;
         }
-        let verdict = if can_test(threads, moment) {
+        let attempt = if can_test(threads, moment) {
             match self.test(threads, &asat.plan, moment) {
                 Some(verdict) => {
                     self.statistics.dips += 1;
                     self.statistics.bad_dips += u64::from(verdict != Verdict::Good);
-                    if verdict == Verdict::Good {
-                        self.disbelief = DISBELIEF;
-                    }
-                    verdict
+                    Attempt::Tested(verdict)
                 }
-                None if self.rooms > 1 => {
-                    self.trial = TRIAL;
-                    Verdict::Good
-                }
-                None => return,
+                None => Attempt::TooDear,
             }
         } else {
-            Verdict::Good
+            Attempt::Untestable
         };
-        self.dip_due = now.saturating_add(self.dips.next());
-        if verdict == Verdict::Good {
-            self.statistics.added += 1;
-            self.rooms = 0;
-        } else {
-            self.disbelieve(now);
-        }
-        self.controller.dipped(verdict);
-    }
-
-    /// The kernel's count had room, or it was time for a dip, and a thread more was bad.
-    fn disbelieve(&mut self, now: u64) {
-        self.disbelieved_until = now.saturating_add(self.disbelief);
-        self.disbelief = (self.disbelief * 2).min(nanoseconds(DIP_INTERVAL));
-    }
-
-    /// True when the machine runs so few threads that one more of the program has a processor.
-    fn has_room(&self, asat: &Asat, threads: usize, moment: &Moment, now: u64) -> bool {
-        if now < self.disbelieved_until {
-            return false;
-        }
-        load::runnable().is_some_and(|all| {
-            let others = (all as usize).saturating_sub(moment.awake);
-            others + threads <= asat.available.limit()
-        })
+        self.statistics.added += u64::from(self.course.attempted(attempt, now));
     }
 
     /// Keeps a team of `threads` busy for a moment; `None` where that cannot be, or has cost
@@ -345,6 +283,14 @@ fn plan(settings: &Settings) -> Plan {
     Plan { bad_time, watch, early_stop }
 }
 
+/// True when the machine runs so few threads that one more of the program has a processor.
+fn has_room(asat: &Asat, threads: usize, moment: &Moment) -> bool {
+    load::runnable().is_some_and(|all| {
+        let others = (all as usize).saturating_sub(moment.awake);
+        others + threads <= asat.available.limit()
+    })
+}
+
 /// True when the calling master may keep a team of `threads` busy: it has the workers, and no other
 /// master's regions are in the way.
 fn can_test(threads: usize, moment: &Moment) -> bool {
@@ -358,10 +304,6 @@ fn verdict_of(missing: usize) -> Verdict {
 /// The most threads that a team may have now.
 fn most(settings: &Settings, available: &MaskAndQuota) -> usize {
     available.limit().min(settings.most.unwrap_or(usize::MAX)).max(1)
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Nanoseconds in ticks.

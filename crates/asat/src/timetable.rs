@@ -4,6 +4,8 @@
 //! and each would find the others' threads in its way: by an option each interval is a little
 //! longer or shorter, by a sequence of numbers that a seed begins.
 
+use std::time::Duration;
+
 /// Parts of an interval by which it is changed at most: a quarter.
 const JITTER_PARTS: u64 = 4;
 
@@ -13,8 +15,13 @@ pub(crate) const TEST_SHARE: u64 = 100;
 /// A program that has not tested for long may spend so much at once, in nanoseconds.
 const MOST_CREDIT: u64 = 20_000_000;
 
+/// A time as this module counts it.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A sequence of intervals.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pulse {
     interval: u64,
     /// State of the sequence; `None`: all intervals are equal.

@@ -1,23 +1,21 @@
-//! The controller against a table that was written from the text, in all states of small programs;
-//! and what holds whatever happens.
+//! The controller alone.
 
+use super::{BAD, all_rules, any_rules};
 use asat::{Controller, Counts, Rules, Step, Verdict};
 use proptest::prelude::*;
 
-const BAD: Verdict = Verdict::Bad { missing: 1 };
-
 /// All that a state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
-    threads: usize,
+pub(super) struct State {
+    pub(super) threads: usize,
     most: usize,
-    bad: u32,
-    good: u32,
-    in_doubt: bool,
+    pub(super) bad: u32,
+    pub(super) good: u32,
+    pub(super) in_doubt: bool,
 }
 
 impl State {
-    fn of(controller: &Controller) -> Self {
+    pub(super) fn of(controller: &Controller) -> Self {
         let (bad, good) = controller.counts();
         let in_doubt = controller.is_in_doubt();
         Self { threads: controller.threads(), most: controller.most(), bad, good, in_doubt }
@@ -26,7 +24,7 @@ impl State {
 
 /// The text's sentences once more, one after the other. `dip`: what the test with one more thread
 /// finds, if there is one.
-fn expected(state: State, rules: Rules, verdict: Verdict, dip: Verdict) -> State {
+pub(super) fn expected(state: State, rules: Rules, verdict: Verdict, dip: Verdict) -> State {
     let State { threads, most, bad, good, in_doubt } = state;
     let state = |threads, bad, good| State { threads, most, bad, good, in_doubt: false };
     let begin_anew = |threads, bad, good| match rules.counts {
@@ -101,15 +99,6 @@ fn all_transitions_of_small_programs_are_those_of_the_text() {
     assert!(seen > 10_000, "{seen} transitions");
 }
 
-fn all_rules() -> impl Iterator<Item = Rules> {
-    let triggers = (1..=3).flat_map(|bad| (1..=3).map(move |good| (bad, good)));
-    triggers.flat_map(|(bad_trigger, good_trigger)| {
-        [Counts::Kept, Counts::Reset].into_iter().flat_map(move |counts| {
-            [false, true].map(|several| Rules { counts, bad_trigger, good_trigger, several })
-        })
-    })
-}
-
 fn all_verdicts() -> impl Iterator<Item = (Verdict, Verdict)> {
     let doubtful = [1, 3].map(|missing| Verdict::Doubtful { missing });
     let bad = [0, 1, 3].map(|missing| Verdict::Bad { missing });
@@ -147,15 +136,6 @@ fn a_new_most_counts_at_once_where_it_is_less_and_for_those_that_had_all() {
     assert_eq!(controller.threads(), 7);
     controller.set_most(0);
     assert_eq!((controller.threads(), controller.most()), (1, 1));
-}
-
-fn any_rules() -> impl Strategy<Value = Rules> {
-    (any::<bool>(), 0_u32..5, 0_u32..5, any::<bool>()).prop_map(
-        |(is_kept, bad_trigger, good_trigger, several)| {
-            let counts = if is_kept { Counts::Kept } else { Counts::Reset };
-            Rules { counts, bad_trigger, good_trigger, several }
-        },
-    )
 }
 
 proptest! {
