@@ -1,5 +1,6 @@
 // The loop of the ASAT paper: a serial part, then a parallel loop over a grain of elements, again
-// and again. Classes S, W, A and B are its grains of 10K, 100K, 1M and 4M elements of 24 bytes.
+// and again. Classes S, W, A and B are its grains of 10K, 100K, 1M and 4M elements of 24 bytes;
+// `--elements` takes another number of them, for caches of another size than the paper's.
 //
 // The paper says neither what an element computes nor how long the serial part is. Here an element
 // takes `--work` steps of a relaxation, by default as many as take the paper's time for an element
@@ -108,17 +109,18 @@ static double serial_at_start(long length, long work)
 
 int main(int argc, char **argv)
 {
-    long work = 120, percent = 5, iterations = 0;
+    long work = 120, percent = 5, iterations = 0, elements = 0;
     const struct option_extra extra[] = {
         { "work", "steps of one element", 1, &work },
         { "serial", "elements of the serial part, in per cent", 0, &percent },
         { "iterations", "serial and parallel parts of one repetition; 0: by the class", 0,
           &iterations },
+        { "elements", "elements of the parallel loop; 0: by the class", 0, &elements },
         { NULL, NULL, 0, NULL },
     };
     struct options options = options_read(argc, argv, extra);
     const struct class *class = &classes[options_row(&options)];
-    long grain = class->grain, length = grain * percent / 100;
+    long grain = elements > 0 ? elements : class->grain, length = grain * percent / 100;
     if (length > grain)
         length = grain;
     if (iterations == 0)

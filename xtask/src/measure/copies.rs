@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::household::check_interrupt;
-use super::process::{kill, pidfd, reap, start_bound_to_us};
+use super::process::{Usage, kill, pidfd, reap, start_bound_to_us};
 
 /// One copy's end.
 pub(crate) struct Finish {
@@ -24,6 +24,9 @@ pub(crate) struct Finish {
     pub(crate) turnaround: Duration,
     /// Processor time of all its threads, user and system.
     pub(crate) cpu: Duration,
+    /// How often its threads gave their processor up, and lost it.
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
     /// How it ended; `None`: killed at the cap.
     pub(crate) status: Option<ExitStatus>,
     /// What it wrote to its standard output.
@@ -156,11 +159,12 @@ impl Copy {
     }
 
     fn finish(mut self, turnaround: Duration, capped: bool) -> anyhow::Result<Finish> {
-        let (status, cpu) = reap(self.pid)?;
+        let (status, Usage { cpu, voluntary, involuntary }) = reap(self.pid)?;
         let status = if capped { None } else { Some(status) };
         let output = read_back(&mut self.output)?;
         let errors = read_back(&mut self.errors)?;
-        Ok(Finish { index: self.index, turnaround, cpu, status, output, errors, pid: self.pid })
+        let Copy { index, pid, .. } = self;
+        Ok(Finish { index, turnaround, cpu, voluntary, involuntary, status, output, errors, pid })
     }
 }
 
@@ -193,6 +197,16 @@ mod tests {
             assert_eq!((finish.output.as_str(), finish.errors.as_str()), ("done\n", "oops\n"));
             assert!(finish.cpu > Duration::ZERO && finish.turnaround > Duration::ZERO);
         }
+    }
+
+    #[test]
+    fn what_waits_again_and_again_gave_its_processor_up_as_often() {
+        let script = "i=0; while [ $i -lt 40 ]; do i=$((i+1)); sleep 0.001; done";
+        let often = run_copies(1, Duration::from_secs(60), || shell(script)).unwrap();
+        let once = run_copies(1, Duration::from_secs(60), || shell("exit 0")).unwrap();
+        // Each of forty children sleeps.
+        assert!(often[0].voluntary >= 40, "{}", often[0].voluntary);
+        assert!(once[0].voluntary + 20 < often[0].voluntary, "{}", once[0].voluntary);
     }
 
     #[test]

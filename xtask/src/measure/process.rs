@@ -51,7 +51,18 @@ pub(super) fn kill(pid: i32) {
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
-pub(super) fn reap(pid: i32) -> anyhow::Result<(ExitStatus, Duration)> {
+/// What a process used in its life, with the children that it reaped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Processor time of all its threads, user and system.
+    pub(super) cpu: Duration,
+    /// How often a thread gave its processor up to wait: it slept, and was woken.
+    pub(super) voluntary: u64,
+    /// How often a thread lost its processor while it would have gone on.
+    pub(super) involuntary: u64,
+}
+
+pub(super) fn reap(pid: i32) -> anyhow::Result<(ExitStatus, Usage)> {
     loop {
         let mut status = 0;
         // SAFETY: all zero is a valid rusage.
@@ -60,7 +71,9 @@ pub(super) fn reap(pid: i32) -> anyhow::Result<(ExitStatus, Duration)> {
         let result = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
         if result == pid {
             let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-            return Ok((ExitStatus::from_raw(status), cpu));
+            let [voluntary, involuntary] = [usage.ru_nvcsw, usage.ru_nivcsw]
+                .map(|switches| u64::try_from(switches).unwrap_or(0));
+            return Ok((ExitStatus::from_raw(status), Usage { cpu, voluntary, involuntary }));
         }
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {

@@ -66,7 +66,7 @@ impl Servant {
             unsafe { libc::poll(&raw mut polled, 1, 2000) };
         }
         kill(self.pid);
-        reap(self.pid).map(|(_, cpu)| cpu)
+        reap(self.pid).map(|(_, usage)| usage.cpu)
     }
 }
 

@@ -103,9 +103,11 @@ fn section(index: usize, section: &Section) -> Markup {
                     }
                 }
             }
-            details {
-                summary { "as a table" }
-                div class="scroll" { (table(&section.charts)) }
+            @if !section.charts.is_empty() {
+                details {
+                    summary { "as a table" }
+                    div class="scroll" { (table(&section.charts)) }
+                }
             }
         }
     }

@@ -10,13 +10,16 @@
 //! it ([`Beside`]), and four copies in a control group with too little memory.
 //!
 //! # What is written
-//! `asat.csv` (one row for each copy), and `asat.html` with the figures, which are `asat-N.svg`,
-//! too: wall time to the better of FTS and SINGLE, and the share of time at joins, for each grain.
-//! What the paper says stands beside what was measured in the text that is printed and in
-//! `asat.txt`.
+//! `asat.csv` (one row for each copy, with machine, kernel, commit and compiler), and `asat.html`
+//! with the figures, which are `asat-N.svg`, too: wall time to the better of FTS and SINGLE, and the
+//! share of time at joins, for each grain. What the paper says stands beside what was measured on
+//! that page, in the text that is printed, and in `asat.txt`.
 
 mod beside;
+mod ended;
 mod memory;
+mod published;
+mod set;
 mod table;
 mod version;
 
@@ -28,13 +31,15 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use self::beside::{Beside, Company};
+use self::ended::{Ended, Timed};
 use self::memory::Limited;
+use self::set::{Caches, Set, Sizes};
 use self::table::Table;
 use self::version::{Grain, Version};
-use crate::measure::{self, Household, Load, Manager, median, round_trip_ns, run_together};
-use crate::report::{page, picture};
+use crate::measure::{Household, Load, Manager, median, processors, round_trip_ns, run_together};
+use crate::report::{Section, page, picture};
 use crate::setup::{Workspace, clean_environment, must_succeed};
-use crate::suite::build_kernels;
+use crate::suite::{About, build_kernels};
 use crate::{shim, skips};
 
 /// A copy is ended at this multiple of what it would take had each copy its share of the machine.
@@ -67,8 +72,12 @@ pub(crate) struct Options {
     grains: Vec<Grain>,
     /// How the program runs.
     #[arg(long, value_name = "NAME", value_delimiter = ',',
-          default_values = ["single", "fts", "paper", "reset", "asat", "rules", "managed", "libgomp", "dynamic"])]
+          default_values = ["single", "fts", "paper", "reset", "asat", "no-several",
+                            "no-early", "no-jitter", "rules", "managed", "libgomp", "dynamic"])]
     versions: Vec<Version>,
+    /// Working sets by this machine's caches, or as published.
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = Sizes::Scaled)]
+    sets: Sizes,
     /// How often each is run.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
@@ -94,6 +103,9 @@ struct Row {
     version: Version,
     repetition: u32,
     copy: usize,
+    /// Of the parallel loop, and the steps of each.
+    elements: u64,
+    work: u64,
     /// Repetitions of the timed section in this copy.
     repeat: u32,
     /// `verified`, `killed` at the cap, or what was wrong.
@@ -106,6 +118,9 @@ struct Row {
     team: Option<f64>,
     /// Processor time, in seconds.
     processor_time: f64,
+    /// How often its threads gave their processor up (they slept, and were woken), and lost it.
+    voluntary: u64,
+    involuntary: u64,
     /// Processors that others used meanwhile, with what ran beside the copies.
     others: f64,
     /// Nanoseconds of a cache line's round trip before and after.
@@ -114,19 +129,16 @@ struct Row {
     processors: usize,
     /// Seconds between evaluations of the published algorithm.
     interval: f64,
+    machine: String,
+    kernel: String,
+    commit: String,
+    compiler: String,
+    /// Of the compiler.
+    flags: String,
 }
 
 const VERIFIED: &str = "verified";
 const KILLED: &str = "killed";
-
-/// What the program prints.
-#[derive(Deserialize)]
-struct Line {
-    seconds: Vec<f64>,
-    joins: Option<f64>,
-    team: Option<f64>,
-    verified: bool,
-}
 
 /// Where everything is.
 struct Bench<'a> {
@@ -135,7 +147,9 @@ struct Bench<'a> {
     library: PathBuf,
     manager: Manager,
     interval: f64,
-    processors: usize,
+    /// `None`: working sets are as published.
+    caches: Option<Caches>,
+    about: About,
     load: Load,
 }
 
@@ -160,7 +174,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         manager: Manager::start_private(&daemon, &library)?,
         library,
         interval: options.interval,
-        processors: measure::usable()?,
+        caches: caches(options.sets)?,
+        about: About::of(workspace)?,
         load: Load::default(),
     };
     let mut rows = Vec::new();
@@ -188,15 +203,17 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     bench.manager.finish()?;
     drop(household);
     let table = Table::of(&rows);
-    let text = format!("{}\n{}{}\n", table.text(), table.beside_the_paper(), bench.load);
+    let section = Section { about: told(&bench.about), ..table.section() };
+    let published = published::section(&table);
+    let beside = published::text(&table);
+    let text = format!("{}\n{}\n{}\n{}\n", section.about[0], table.text(), beside, bench.load);
     print!("{text}");
-    let files = [("asat.txt", text), ("asat.html", page(&[table.section()], None))];
+    let files = [("asat.txt", text), ("asat.html", page(&[section.clone(), published], None))];
     for (name, content) in files {
         let path = folder.join(name);
         std::fs::write(&path, content)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let section = table.section();
     for (at, chart) in section.charts.iter().enumerate() {
         let path = folder.join(format!("asat-{}.svg", at + 1));
         std::fs::write(&path, picture(chart))
@@ -211,6 +228,28 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let wrong: Vec<&str> = wrong.map(|row| row.outcome.as_str()).collect();
     ensure!(wrong.is_empty(), "{} copies gave no verified result: {}", wrong.len(), wrong[0]);
     Ok(())
+}
+
+/// The caches that working sets are made for.
+fn caches(sizes: Sizes) -> anyhow::Result<Option<Caches>> {
+    if sizes == Sizes::Published {
+        return Ok(None);
+    }
+    let first = *processors()?.first().context("no processor")?;
+    let caches = Caches::of(first).context("`--sets published` needs no caches");
+    caches.map(Some)
+}
+
+/// What the page says of a run.
+fn told(about: &About) -> Vec<String> {
+    let About { processors, machine, kernel, commit, compiler, flags } = about;
+    vec![
+        format!(
+            "{processors} x {machine}, Linux {kernel}, commit {commit}, gcc {compiler} ({flags})"
+        ),
+        "Copies of a loop with a serial and a parallel part, started together.".to_owned(),
+        "Reproduces the figures of the ASAT paper; the next section compares.".to_owned(),
+    ]
 }
 
 fn write(path: &Path, rows: &[Row]) -> anyhow::Result<()> {
@@ -268,13 +307,15 @@ impl Bench<'_> {
         let (single, best) = self.probe(grain)?;
         let wished = options.interval * f64::from(options.intervals);
         let repeat = (wished / best).ceil().max(1.0) as u32;
+        let Set { elements, work } = self.set(grain);
         println!(
-            "grain {grain}: {repeat} repetitions, {:.1} s with one thread, {:.1} s alone at best",
+            "grain {grain}: {elements} elements of {work} steps, {repeat} repetitions, {:.1} s \
+             with one thread, {:.1} s alone at best",
             single * f64::from(repeat),
             best * f64::from(repeat)
         );
         // With one thread each, where processors are shared in equal parts.
-        let processors = self.processors;
+        let processors = self.about.processors;
         let expected = |&(beside, copies): &(Beside, usize)| {
             let threads = copies + beside.threads(processors);
             single * f64::from(repeat) * threads.div_ceil(processors) as f64
@@ -357,9 +398,10 @@ impl Bench<'_> {
         // What runs beside copies on purpose does not disturb them.
         let mut aside = Load::default();
         let load = if beside == Beside::Nothing { &mut self.load } else { &mut aside };
-        let run = load.run(self.processors, cap, commands)?;
+        let run = load.run(self.about.processors, cap, commands)?;
         company.finish().with_context(|| format!("the mix {beside}"))?;
         let round_trip_after = round_trip_ns()?;
+        let (Set { elements, work }, about) = (self.set(grain), &self.about);
         let row = |copy: Ended| {
             let (outcome, timed) = match copy.result {
                 Ok(timed) => (VERIFIED.to_owned(), timed),
@@ -372,20 +414,34 @@ impl Bench<'_> {
                 version,
                 repetition,
                 copy: copy.index,
+                elements,
+                work,
                 repeat,
                 outcome,
                 wall: timed.wall,
                 joins: timed.joins,
                 team: timed.team,
                 processor_time: copy.processor_time,
+                voluntary: copy.voluntary,
+                involuntary: copy.involuntary,
                 others: run.others,
                 round_trip_before,
                 round_trip_after,
-                processors: self.processors,
+                processors: self.about.processors,
                 interval: self.interval,
+                machine: about.machine.clone(),
+                kernel: about.kernel.clone(),
+                commit: about.commit.clone(),
+                compiler: about.compiler.clone(),
+                flags: about.flags.clone(),
             }
         };
         Ok(run.finished.iter().map(Ended::of).map(row).collect())
+    }
+
+    /// What a copy of this grain works on.
+    fn set(&self, grain: Grain) -> Set {
+        Set::of(grain, self.caches, self.about.processors)
     }
 
     /// The command of one copy; `work` says how much it does.
@@ -396,48 +452,12 @@ impl Bench<'_> {
             _ => Command::new(&self.program),
         };
         clean_environment(&mut command, &self.workspace.target);
-        command.args(["--class", grain.class(), "--json", "--quiet"]).args(work);
+        command.args(["--class", grain.class(), "--json", "--quiet"]);
+        command.args(self.set(grain).arguments()).args(work);
         command.envs(variables.iter().map(|(k, v)| (*k, v)));
         if is_ours {
             command.env("LD_LIBRARY_PATH", &self.library);
         }
         command
-    }
-}
-
-/// A copy that ended.
-struct Ended {
-    index: usize,
-    lived: f64,
-    processor_time: f64,
-    /// What it says of its timed sections, or what was wrong.
-    result: Result<Timed, String>,
-}
-
-/// See [`Row`].
-struct Timed {
-    wall: f64,
-    joins: Option<f64>,
-    team: Option<f64>,
-}
-
-impl Ended {
-    fn of(finish: &measure::Finish) -> Ended {
-        let said = || format!("{}{}", finish.output, finish.errors).trim().replace('\n', " ");
-        let line = finish.output.lines().last().map(serde_json::from_str::<Line>);
-        let result = match (finish.status, line) {
-            (None, _) => Err(KILLED.to_owned()),
-            (Some(status), Some(Ok(line))) if status.success() && line.verified => {
-                let Line { seconds, joins, team, .. } = line;
-                Ok(Timed { wall: seconds.iter().sum(), joins, team })
-            }
-            (Some(status), _) => Err(format!("{status}; it said: {}", said())),
-        };
-        Ended {
-            index: finish.index,
-            lived: finish.turnaround.as_secs_f64(),
-            processor_time: finish.cpu.as_secs_f64(),
-            result,
-        }
     }
 }

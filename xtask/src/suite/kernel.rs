@@ -202,6 +202,8 @@ mod tests {
             index: 0,
             turnaround: Duration::from_secs(1),
             cpu: Duration::from_secs(1),
+            voluntary: 0,
+            involuntary: 0,
             status: status.map(|code| ExitStatus::from_raw(code << 8)),
             output: output.into(),
             errors: "oops".into(),

@@ -24,6 +24,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use procfs::{Current, LoadAverage};
 
 use self::about::About;
+pub(crate) use self::about::About;
 pub(crate) use self::choice::Options;
 use self::choice::{USUAL_CLASS, chosen, matrix, runtimes};
 pub(crate) use self::kernel::build as build_kernels;

@@ -1,5 +1,4 @@
-//! What the rows come to: the table, the figures, and the paper's sentences beside what was
-//! measured.
+//! What the rows come to: the table and the figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,6 +11,8 @@ use crate::report::{Chart, Label, Section, Unit, Value};
 
 /// What ASAT may take of the better of FTS and SINGLE.
 const BAR: f64 = 1.05;
+/// The same where a copy is alone.
+const ALONE: f64 = 1.01;
 
 /// What the rows come to.
 pub(super) struct Table {
@@ -20,7 +21,7 @@ pub(super) struct Table {
 }
 
 /// Grain, what was beside, copies, version.
-type Key = (Grain, Beside, usize, Version);
+pub(super) type Key = (Grain, Beside, usize, Version);
 
 #[derive(Default)]
 struct Case {
@@ -30,6 +31,9 @@ struct Case {
     spreads: Vec<f64>,
     joins: Vec<f64>,
     teams: Vec<f64>,
+    /// Of each run: the mean of its copies' sleeps, and of the times that they lost a processor.
+    voluntary: Vec<f64>,
+    involuntary: Vec<f64>,
     is_killed: bool,
 }
 
@@ -47,6 +51,11 @@ impl Table {
             let spread = Spread::of(&walls).map_or(1.0, |spread| spread.most / spread.least);
             case.walls.push(walls.iter().sum::<f64>() / walls.len() as f64);
             case.spreads.push(spread);
+            let mean = |of: fn(&Row) -> u64| {
+                run.iter().map(|row| of(row) as f64).sum::<f64>() / run.len() as f64
+            };
+            case.voluntary.push(mean(|row| row.voluntary));
+            case.involuntary.push(mean(|row| row.involuntary));
             case.joins.extend(run.iter().filter_map(|row| row.joins));
             case.teams.extend(run.iter().filter_map(|row| row.team));
             case.is_killed |= run.iter().any(|row| row.outcome == KILLED);
@@ -54,16 +63,16 @@ impl Table {
         Table { cases }
     }
 
-    fn of_key(&self, key: Key) -> Option<f64> {
+    pub(super) fn of_key(&self, key: Key) -> Option<f64> {
         self.cases.get(&key).map(|case| median(&case.walls))
     }
 
     /// Of the paper's cases.
-    fn wall(&self, grain: Grain, copies: usize, version: Version) -> Option<f64> {
+    pub(super) fn wall(&self, grain: Grain, copies: usize, version: Version) -> Option<f64> {
         self.of_key((grain, Beside::Nothing, copies, version))
     }
 
-    fn joins(&self, key: Key) -> Option<f64> {
+    pub(super) fn joins(&self, key: Key) -> Option<f64> {
         let joins = &self.cases.get(&key)?.joins;
         (!joins.is_empty()).then(|| median(joins))
     }
@@ -80,7 +89,7 @@ impl Table {
     /// Each grain's wall times, to the better of FTS and SINGLE, and shares at joins.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
-            "{:>5} {:<10} {:>6} {:<16} {:>9} {:>9} {:>8} {:>5} {:>8}\n",
+            "{:>5} {:<10} {:>6} {:<16} {:>9} {:>9} {:>8} {:>5} {:>8} {:>8} {:>8}\n",
             "grain",
             "beside",
             "copies",
@@ -89,7 +98,9 @@ impl Table {
             "to best",
             "joins %",
             "team",
-            "spread"
+            "spread",
+            "sleeps",
+            "lost"
         );
         for (&key, case) in &self.cases {
             let (grain, beside, copies, version) = key;
@@ -106,72 +117,42 @@ impl Table {
             let _infallible = writeln!(
                 text,
                 "{grain:>5} {:<10} {copies:>6} {:<16} {wall:>9.2} {ratio:>9.2} {joins:>8.1} \
-                 {:>5.2} {spread:>8.2}{mark}",
+                 {:>5.2} {spread:>8.2} {:>8.0} {:>8.0}{mark}",
                 beside.name(),
                 version.name(),
-                median(&case.teams)
+                median(&case.teams),
+                median(&case.voluntary),
+                median(&case.involuntary)
             );
         }
         text
     }
 
-    /// The paper's sentences, each with the figure here. The paper had four processors and four
-    /// copies at most: its "four copies" are as many here as there are processors times one.
-    pub(super) fn beside_the_paper(&self) -> String {
-        let mut text = String::from("published (4 processors) beside measured here\n");
-        let ratio = |over: Option<f64>, under: Option<f64>| Some(over? / under?);
-        let s = Grain::S;
-        let joins = |copies, version| {
-            self.joins((s, Beside::Nothing, copies, version)).map(|share| share * 100.0)
-        };
-        // The paper's order is worst to best: both ratios above 1.
-        let paging = |version| self.of_key((Grain::B, Beside::Memory, 4, version));
-        let lines = [
-            (
-                "10K: FTS in 4 copies to FTS alone",
-                "21",
-                ratio(self.wall(s, 4, Version::Fts), self.wall(s, 1, Version::Fts)),
-            ),
-            (
-                "10K: libgomp (FTS that spins) in 4 copies to alone",
-                "21",
-                ratio(self.wall(s, 4, Version::Libgomp), self.wall(s, 1, Version::Libgomp)),
-            ),
-            (
-                "10K: FTS to ASAT in 4 copies",
-                "3.5",
-                ratio(self.wall(s, 4, Version::Fts), self.wall(s, 4, Version::Asat)),
-            ),
-            (
-                "10K: libgomp to ASAT in 4 copies",
-                "3.5",
-                ratio(self.wall(s, 4, Version::Libgomp), self.wall(s, 4, Version::Asat)),
-            ),
-            ("10K: joins, ASAT alone, %", "10", joins(1, Version::Asat)),
-            ("10K: joins, FTS in 4 copies, %", "50", joins(4, Version::Fts)),
-            ("10K: joins, ASAT in 4 copies, %", "6", joins(4, Version::Asat)),
-            (
-                "1M: FTS to ASAT in 4 copies",
-                "1",
-                ratio(self.wall(Grain::A, 4, Version::Fts), self.wall(Grain::A, 4, Version::Asat)),
-            ),
-            (
-                "4M, paging: SINGLE to ASAT in 4 copies",
-                "> 1",
-                ratio(paging(Version::Single), paging(Version::Asat)),
-            ),
-            (
-                "4M, paging: ASAT to FTS in 4 copies",
-                "> 1",
-                ratio(paging(Version::Asat), paging(Version::Fts)),
-            ),
-        ];
-        for (what, published, measured) in lines {
-            if let Some(measured) = measured {
-                let _infallible = writeln!(text, "  {what:<52} {published:>5}  {measured:>7.2}");
-            }
-        }
-        text
+    /// Of the sleeps of a copy.
+    pub(super) fn sleeps(&self, grain: Grain, copies: usize, version: Version) -> Option<f64> {
+        let case = self.cases.get(&(grain, Beside::Nothing, copies, version))?;
+        Some(median(&case.voluntary))
+    }
+
+    /// How far the copies of a run are apart, in per cent of the shortest.
+    pub(super) fn spread(&self, grain: Grain, copies: usize, version: Version) -> Option<f64> {
+        let case = self.cases.get(&(grain, Beside::Nothing, copies, version))?;
+        Some((median(&case.spreads) - 1.0) * 100.0)
+    }
+
+    /// The bars that this version misses: [`BAR`] at each number of copies and in each mix,
+    /// [`ALONE`] alone.
+    fn missed(&self) -> Vec<String> {
+        let missed = self.cases.iter().filter_map(|(&key, case)| {
+            let (grain, beside, copies, version) = key;
+            let ratio = median(&case.walls) / self.better(grain, beside, copies)?;
+            let is_alone = beside == Beside::Nothing && copies == 1;
+            let bar = if is_alone { ALONE } else { BAR };
+            (version == Version::Asat && ratio > bar).then(|| {
+                format!("grain {grain}, {copies} copies, beside {beside}: {ratio:.3}, bar {bar}")
+            })
+        });
+        missed.collect()
     }
 
     /// The figures.
@@ -199,15 +180,7 @@ impl Table {
                 }
             }
         }
-        Section {
-            title: "ASAT".to_owned(),
-            about: vec![
-                "Copies of a loop with a serial and a parallel part, started together.".to_owned(),
-                "Reproduces the figures of the ASAT paper; `asat.txt` compares.".to_owned(),
-            ],
-            charts,
-            missed: Vec::new(),
-        }
+        Section { title: "ASAT".to_owned(), about: Vec::new(), charts, missed: self.missed() }
     }
 
     /// One value for each version, of the paper's cases or of mixes.
@@ -241,11 +214,17 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::VERIFIED;
     use super::*;
 
-    fn row(version: Version, repetition: u32, copy: usize, wall: f64, joins: f64) -> Row {
+    pub(in super::super) fn row(
+        version: Version,
+        repetition: u32,
+        copy: usize,
+        wall: f64,
+        joins: f64,
+    ) -> Row {
         Row {
             grain: Grain::S,
             beside: Beside::Nothing,
@@ -253,17 +232,26 @@ mod tests {
             version,
             repetition,
             copy,
+            elements: 10_000,
+            work: 120,
             repeat: 1,
             outcome: VERIFIED.to_owned(),
             wall,
             joins: Some(joins),
             team: Some(1.5),
             processor_time: wall,
+            voluntary: 100 * (copy as u64 + 1),
+            involuntary: 7,
             others: 0.0,
             round_trip_before: None,
             round_trip_after: None,
             processors: 2,
             interval: 0.1,
+            machine: "one".to_owned(),
+            kernel: "6.1".to_owned(),
+            commit: "abc".to_owned(),
+            compiler: "13".to_owned(),
+            flags: "-O2".to_owned(),
         }
     }
 
@@ -284,7 +272,22 @@ mod tests {
         let asat = text.lines().find(|line| line.contains(" ASAT ")).expect("a line");
         assert!(asat.contains("1.25") && asat.ends_with("above the bar"), "{asat}");
         assert!(!text.contains("SINGLE               2.00      1.00      0.0     1.00 above"));
+        assert!(asat.contains(" 150 "), "the mean of both copies' sleeps: {asat}");
         assert_eq!(table.section().charts.len(), 2);
+        assert_eq!(table.section().missed, ["grain 10K, 2 copies, beside none: 1.250, bar 1.05"]);
+        assert_eq!(table.sleeps(Grain::S, 2, Version::Fts), Some(150.0));
+        assert_eq!(table.spread(Grain::S, 2, Version::Asat), Some(50.0));
+    }
+
+    #[test]
+    fn a_copy_alone_has_a_bar_of_its_own() {
+        let alone = |version, wall| Row { copies: 1, ..row(version, 0, 0, wall, 0.1) };
+        let missed = |wall| {
+            let rows = [alone(Version::Fts, 1.0), alone(Version::Asat, wall)];
+            Table::of(&rows).section().missed
+        };
+        assert_eq!(missed(1.009), Vec::<String>::new());
+        assert_eq!(missed(1.02), ["grain 10K, 1 copies, beside none: 1.020, bar 1.01"]);
     }
 
     #[test]

@@ -23,6 +23,16 @@ pub(super) enum Grain {
 }
 
 impl Grain {
+    /// Elements as published, of 24 bytes.
+    pub(super) fn published(self) -> u64 {
+        match self {
+            Grain::S => 10_000,
+            Grain::W => 100_000,
+            Grain::A => 1_000_000,
+            Grain::B => 4_000_000,
+        }
+    }
+
     /// Of the program's command line.
     pub(super) fn class(self) -> &'static str {
         match self {
@@ -47,7 +57,7 @@ impl fmt::Display for Grain {
 
 /// How the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Version {
     /// One thread (the paper's SINGLE).
     Single,
@@ -59,6 +69,12 @@ pub(super) enum Version {
     Reset,
     /// What `asat` does by default: passive evidence, many short intervals.
     Asat,
+    /// The same, which drops one thread at a time.
+    NoSeveral,
+    /// The same, whose bad tests last as long as good ones.
+    NoEarly,
+    /// The same, whose intervals are all equal.
+    NoJitter,
     /// The drop-in library whose teams keep their size, and whose waits follow what it sees.
     Rules,
     /// The drop-in library under a manager.
@@ -78,6 +94,9 @@ impl Version {
             Version::Paper => "ASAT paper",
             Version::Reset => "ASAT reset",
             Version::Asat => "ASAT",
+            Version::NoSeveral => "ASAT no-several",
+            Version::NoEarly => "ASAT no-early",
+            Version::NoJitter => "ASAT no-jitter",
             Version::Rules => "rules",
             Version::Managed => "managed",
             Version::Libgomp => "libgomp",
@@ -99,6 +118,11 @@ impl Version {
             all.push(("ASAT_EVAL_TIME", format!("{interval}")));
             all
         };
+        let without = |option: &str| {
+            let mut all = asat("default");
+            all.push(("ASAT_OPTIONS", format!("no-{option}")));
+            all
+        };
         let alone =
             |name, value: &str| vec![(name, value.to_owned()), ("NANOS_CPUMGR", "off".to_owned())];
         match self {
@@ -107,6 +131,9 @@ impl Version {
             Version::Paper => (published("paper"), true),
             Version::Reset => (published("reset"), true),
             Version::Asat => (asat("default"), true),
+            Version::NoSeveral => (without("several"), true),
+            Version::NoEarly => (without("early"), true),
+            Version::NoJitter => (without("jitter"), true),
             Version::Rules => (alone("NANOS_SIZER", "manager"), true),
             Version::Managed | Version::Libgomp => (Vec::new(), false),
             Version::Dynamic => (vec![("OMP_DYNAMIC", "true".to_owned())], false),
@@ -119,11 +146,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_in_records_are_those_of_the_command_line() {
+        for version in Version::value_variants() {
+            let value = version.to_possible_value().expect("none is hidden");
+            assert_eq!(serde_json::to_value(version).unwrap(), value.get_name());
+        }
+    }
+
+    #[test]
     fn versions_differ_by_what_they_set() {
         let of = |version: Version| version.settings(0.1).0;
         assert!(of(Version::Paper).contains(&("ASAT_EVAL_TIME", "0.1".to_owned())));
         assert!(!of(Version::Asat).iter().any(|(name, _)| *name == "ASAT_EVAL_TIME"));
-        let all = [Version::Single, Version::Fts, Version::Paper, Version::Reset, Version::Asat];
+        assert!(of(Version::NoEarly).contains(&("ASAT_OPTIONS", "no-early".to_owned())));
+        let all: Vec<Version> = Version::value_variants().to_vec();
+        let all: Vec<Version> = all.into_iter().filter(|one| !of(*one).is_empty()).collect();
+        assert_eq!(all.len(), Version::value_variants().len() - 2, "managed and libgomp");
         for (index, one) in all.iter().enumerate() {
             for other in &all[index + 1..] {
                 assert_ne!(of(*one), of(*other));
