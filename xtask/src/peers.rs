@@ -1,7 +1,8 @@
 //! Other OpenMP libraries that unmodified programs are compared on: LLVM's libomp, under libgomp's
-//! name.
+//! name; and clang, whose programs are compared with those in Rust.
 //!
-//! libomp has libgomp's entry points, so that a program which gcc compiled runs on it as it is.
+//! libomp has libgomp's entry points, so that a program which gcc compiled runs on it as it is. What
+//! clang compiled asks for libomp's own and runs on nothing else.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,6 +43,41 @@ pub(crate) fn libomp() -> anyhow::Result<PathBuf> {
     }
 }
 
+/// LLVM's C compiler with the OpenMP library of the same version.
+pub(crate) struct Clang {
+    pub(crate) program: PathBuf,
+    /// The folder of its libomp.so.5.
+    pub(crate) libraries: PathBuf,
+}
+
+impl Clang {
+    /// Finds the newest one, or installs it where that is allowed; an error says how.
+    pub(crate) fn find() -> anyhow::Result<Clang> {
+        let found = || {
+            let folders =
+                (14..30).rev().map(|version| PathBuf::from(format!("/usr/lib/llvm-{version}")));
+            let all = folders.map(|it| (it.join("bin/clang"), it.join("lib")));
+            let is_whole = |(program, libraries): &(PathBuf, PathBuf)| {
+                program.is_file() && libraries.join("libomp.so.5").is_file()
+            };
+            let (program, libraries) = all.into_iter().find(is_whole)?;
+            Some(Clang { program, libraries })
+        };
+        if let Some(clang) = found() {
+            return Ok(clang);
+        }
+        let packages = ["clang-19", "libomp-19-dev"];
+        let by_hand =
+            format!("sudo apt-get install -y --no-install-recommends {}", packages.join(" "));
+        if find_program("apt-get").is_none() || !is_root() {
+            bail!("clang with OpenMP is not here: {by_hand}");
+        }
+        install(&packages)
+            .with_context(|| format!("clang cannot be installed; by hand: {by_hand}"))?;
+        found().with_context(|| format!("clang was installed and is not found: {by_hand}"))
+    }
+}
+
 /// A folder in which libgomp.so.1 is LLVM's library.
 pub(crate) fn libomp_folder(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let library = libomp()?;
@@ -56,23 +92,29 @@ pub(crate) fn libomp_folder(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Fails unless the loader takes the program's OpenMP from `folder`: else something else is tested
-/// than it says.
-pub(crate) fn must_load(mut command: Command, folder: &Path) -> anyhow::Result<()> {
+/// What programs that gcc compiled ask for.
+pub(crate) const LIBGOMP: &str = "libgomp.so.1";
+/// What programs that clang compiled ask for.
+pub(crate) const LIBOMP: &str = "libomp.so.5";
+
+/// Fails unless the loader takes the program's OpenMP, a library of this name, from `folder`: else
+/// something else is tested than it says.
+pub(crate) fn must_load(mut command: Command, name: &str, folder: &Path) -> anyhow::Result<()> {
     let output =
         command.env("LD_TRACE_LOADED_OBJECTS", "1").output().context("cannot ask the loader")?;
     let listing = String::from_utf8_lossy(&output.stdout);
-    let found = openmp_in(&listing);
-    if found != Some(folder.join("libgomp.so.1").as_path()) {
-        bail!("the loader does not take libgomp.so.1 from {} but: {found:?}", folder.display());
+    let found = found_in(&listing, name);
+    if found != Some(folder.join(name).as_path()) {
+        bail!("the loader does not take {name} from {} but: {found:?}", folder.display());
     }
     Ok(())
 }
 
-/// Reads which file the loader takes for libgomp.so.1, from its list ("NAME => FILE (ADDRESS)" per
+/// Reads which file the loader takes for a library, from its list ("NAME => FILE (ADDRESS)" per
 /// line).
-fn openmp_in(listing: &str) -> Option<&Path> {
-    let file = listing.lines().find_map(|line| line.trim().strip_prefix("libgomp.so.1 => "))?;
+fn found_in<'a>(listing: &'a str, name: &str) -> Option<&'a Path> {
+    let of = |line: &'a str| line.trim().strip_prefix(name)?.strip_prefix(" => ");
+    let file = listing.lines().find_map(of)?;
     Some(Path::new(file.rsplit_once(" (").map_or(file, |(file, _)| file)))
 }
 
@@ -84,8 +126,10 @@ mod tests {
     fn the_loader_s_list_says_where_openmp_comes_from() {
         let listing =
             "\tlinux-vdso.so.1 (0x7f)\n\tlibgomp.so.1 => /x y/shim/libgomp.so.1 (0x7f00)\n";
-        assert_eq!(openmp_in(listing), Some(Path::new("/x y/shim/libgomp.so.1")));
-        assert_eq!(openmp_in("\tlibgomp.so.1 => not found\n"), Some(Path::new("not found")));
-        assert_eq!(openmp_in("\tstatically linked\n"), None);
+        assert_eq!(found_in(listing, LIBGOMP), Some(Path::new("/x y/shim/libgomp.so.1")));
+        assert_eq!(found_in(listing, LIBOMP), None);
+        let missing = "\tlibgomp.so.1 => not found\n";
+        assert_eq!(found_in(missing, LIBGOMP), Some(Path::new("not found")));
+        assert_eq!(found_in("\tstatically linked\n", LIBGOMP), None);
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use self::count::{Count, result_line};
 use crate::demo::{Program, Subject};
 use crate::measure::{Household, run_copies};
-use crate::peers::must_load;
+use crate::peers::{LIBGOMP, must_load};
 use crate::san::{self, Sanitizer};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 use crate::shim::{self, Form};
@@ -388,7 +388,7 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
                 command
             };
             if let Some(library) = library {
-                must_load(command(), library)?;
+                must_load(command(), LIBGOMP, library)?;
             }
             run_copies(1, LONGEST_RUN, command)?.pop().context("no copy ran")
         };

@@ -10,7 +10,9 @@
 #include "common/report.h"
 
 #include <complex.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define PI 3.14159265358979323846
@@ -153,8 +155,20 @@ static void check(struct checks *checks, const struct class *class, const struct
 
 int main(int argc, char **argv)
 {
-    struct options options = options_read(argc, argv, NULL);
-    const struct class *class = &classes[options_row(&options)];
+    long steps = 0;
+    const struct option_extra extra[] = {
+        { "steps", "time steps; 0: by the class", 0, &steps },
+        { NULL, NULL, 0, NULL },
+    };
+    struct options options = options_read(argc, argv, extra);
+    struct class chosen = classes[options_row(&options)];
+    if (steps > INT_MAX) {
+        fprintf(stderr, "apsi: %ld steps are more than %d\n", steps, INT_MAX);
+        return 2;
+    }
+    if (steps > 0)
+        chosen.steps = (int)steps;
+    const struct class *class = &chosen;
     struct air air[FIELDS];
     size_t size = (size_t)class->nz * (size_t)(class->nx + 2);
     for (int f = 0; f < FIELDS; f++)

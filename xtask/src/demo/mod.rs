@@ -178,7 +178,7 @@ impl Demo {
         for index in 0..self.subjects.len() {
             if self.record.selection.has(Runtime::Libomp) {
                 let step = Step::Copies(self.subjects[index].program, Runtime::Libomp, 1);
-                peers::must_load(self.command(index, step), &self.libomp)?;
+                peers::must_load(self.command(index, step), peers::LIBGOMP, &self.libomp)?;
             }
             self.tune(index, target)?;
         }

@@ -5,6 +5,7 @@
 mod affinity;
 mod copies;
 mod dialogue;
+mod distance;
 mod household;
 mod load;
 mod manager;
@@ -16,6 +17,7 @@ mod servant;
 pub(crate) use self::affinity::{free_hog, hog};
 pub(crate) use self::copies::{Finish, run_copies, run_together};
 pub(crate) use self::dialogue::Dialogue;
+pub(crate) use self::distance::Distance;
 pub(crate) use self::household::{Household, check_interrupt, is_interrupted};
 pub(crate) use self::load::{Load, processors, usable};
 pub(crate) use self::manager::Manager;
@@ -25,8 +27,6 @@ pub(crate) use self::servant::Servant;
 
 /// Runs are compared whose round trips of a cache line differ by at most this factor.
 pub(crate) const AGREE: f64 = 1.5;
-/// Round trips above this are called far (ns).
-pub(crate) const FAR_NS: f64 = 150.0;
 
 /// Several runs of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,8 @@
 use svg::Document;
 use svg::node::element::{Circle, Group, Line, Text, Title};
 
-use super::data::{Chart, Distance, Label, Unit, Value};
+use super::data::{Chart, Label, Unit, Value};
+use crate::measure::Distance;
 
 /// Narrow, so that letters stay readable where the page is as wide as a phone.
 const WIDTH: f64 = 360.0;

@@ -6,28 +6,8 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use crate::measure::{AGREE, FAR_NS, Spread};
-use crate::suite::{self, Row, Runtime, Scenario, Summary, Verdict};
-
-/// How far two processors were apart while something was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Distance {
-    Near,
-    Far,
-}
-
-impl Distance {
-    fn of(round_trip: f64) -> Distance {
-        if round_trip > FAR_NS { Distance::Far } else { Distance::Near }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Distance::Near => "near",
-            Distance::Far => "far",
-        }
-    }
-}
+use crate::measure::{AGREE, Distance, Spread};
+use crate::suite::{self, Row, Runtime, Scenario, Summaries, Verdict, Yardstick};
 
 /// What tells one measured value from another, within a chart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -171,27 +151,32 @@ fn of_bench(title: String, samples: &[Sample]) -> Section {
     Section { title, about, charts: cases.iter().map(chart).collect(), missed: Vec::new() }
 }
 
-/// One chart for each program, with the ratios to the ideal by number of copies; one for the mixes.
+/// One chart for each program, with the ratios to the ideal by number of copies, near and far; one
+/// for the mixes.
 fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
-    let summary = Summary::new(rows)?;
+    let summaries = Summaries::new(rows)?;
     let mut charts: Vec<Chart> = Vec::new();
-    for scenario in summary.scenarios() {
+    for scenario in summaries.scenarios() {
         let (title, group) = match scenario.program() {
             Some(program) => (program.to_owned(), copies(&scenario)),
             None => ("mixes".to_owned(), scenario.name()),
         };
         let mut values = Vec::new();
-        for runtime in Runtime::ALL {
-            for (program, verdict) in summary.verdicts(&scenario, runtime) {
-                let group = match program {
-                    Some(program) => format!("{group}: {program}"),
-                    None => group.clone(),
-                };
-                let label = Label { group, engine: runtime.name().to_owned(), distance: None };
-                values.push((label, value(verdict)));
+        for summary in &summaries.all {
+            for runtime in Runtime::ALL {
+                let verdicts = summary.verdicts(Yardstick::Together, &scenario, runtime);
+                for (program, verdict) in verdicts {
+                    let group = match program {
+                        Some(program) => format!("{group}: {program}"),
+                        None => group.clone(),
+                    };
+                    let (engine, distance) = (runtime.name().to_owned(), summary.distance);
+                    values.push((Label { group, engine, distance }, value(verdict)));
+                }
             }
         }
-        values.sort_by(|(a, _), (b, _)| a.group.cmp(&b.group));
+        // Runtimes keep their order.
+        values.sort_by(|(a, _), (b, _)| (&a.group, a.distance).cmp(&(&b.group, b.distance)));
         match charts.iter_mut().find(|chart| chart.title == title) {
             Some(chart) => chart.values.extend(values),
             None => charts.push(Chart { title, unit: Unit::Ratio, values }),
@@ -199,15 +184,20 @@ fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
     }
     charts.retain(|chart| !chart.values.is_empty());
     charts.sort_by_key(|chart| chart.title == "mixes");
-    let first = rows.first().context("no rows")?;
-    let about = vec![
+    let first = suite::usual(rows).context("no rows")?;
+    let mut about = vec![
         format!("{} x {}, Linux {}", first.processors, first.machine, first.kernel),
         format!("commit {}, gcc {}, {}", first.commit, first.compiler, first.flags),
-        "ratio of the mean turnaround to the ideal: the larger of the best run alone and the \
-         share of the processors"
+        "ratio of the mean turnaround to the ideal: the larger of the best run alone and as many \
+         copies with one thread each"
             .to_owned(),
     ];
-    Ok(Section { title, about, charts, missed: summary.missed() })
+    let left_out = &summaries.left_out;
+    if !left_out.is_empty() {
+        let runs = if left_out.len() == 1 { "run is" } else { "runs are" };
+        about.push(format!("{} {runs} left out: {}", left_out.len(), left_out.join("; ")));
+    }
+    Ok(Section { title, about, charts, missed: summaries.missed() })
 }
 
 fn copies(scenario: &Scenario) -> String {
@@ -295,6 +285,49 @@ mod tests {
         assert!(matches!(&values[0].1, Value::Measured(it) if it.median == 110.0 && it.runs == 2));
         assert_eq!(values[1].0.distance, Some(Distance::Far));
         assert_eq!(found.charts[1].title, "one, two");
+    }
+
+    #[test]
+    fn near_and_far_runs_of_the_suite_are_told_apart_and_what_is_left_out_is_named() {
+        let of = |repetition, runtime, copies: usize, trip| {
+            (0..copies).map(move |copy| Row {
+                repetition,
+                round_trip_before: Some(trip),
+                ..suite::row_of_test(&format!("a*{copies}"), runtime, copy, 3.0)
+            })
+        };
+        let mut rows = Vec::new();
+        for (repetition, trip) in [(0, 50.0), (1, 300.0), (2, 310.0)] {
+            for copies in [1, 2, 12] {
+                for runtime in [Runtime::One, Runtime::Managed] {
+                    rows.extend(of(repetition, runtime, copies, trip));
+                }
+            }
+        }
+        let disturbed = rows.iter_mut().filter(|row| row.repetition == 2 && row.scenario == "a*2");
+        disturbed.for_each(|row| row.others = 0.4);
+        let found = of_suite("suite".into(), &rows).unwrap();
+        assert_eq!(found.charts.len(), 1);
+        let shown = |(label, value): &(Label, Value)| match value {
+            Value::Measured(it) if label.engine == "managed" => {
+                Some((label.group.clone(), label.distance.map(Distance::name), it.runs))
+            }
+            _ => None,
+        };
+        let values: Vec<_> = found.charts[0].values.iter().filter_map(shown).collect();
+        let expected = [
+            ("1 copy", "near", 1),
+            ("1 copy", "far", 2),
+            ("2 copies", "near", 1),
+            ("2 copies", "far", 1),
+            ("12 copies", "near", 1),
+            ("12 copies", "far", 2),
+        ];
+        let expected =
+            expected.map(|(group, distance, runs)| (group.to_owned(), Some(distance), runs));
+        assert_eq!(values, expected);
+        let said = found.about.last().unwrap();
+        assert!(said.starts_with("2 runs are left out: a*2, one, repetition 2: others"), "{said}");
     }
 
     #[test]

@@ -199,9 +199,9 @@ fn class(ratio: f64, is_apart: bool) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::{Distance, Label};
+    use super::super::data::Label;
     use super::*;
-    use crate::measure::Spread;
+    use crate::measure::{Distance, Spread};
 
     fn sections() -> Vec<Section> {
         let label = Label {

@@ -6,7 +6,9 @@ use anyhow::{Context, ensure};
 use procfs::{CpuInfo, Current};
 
 use super::row::Row;
+use super::runtime::Runtime;
 use crate::measure::usable;
+use crate::peers::Clang;
 use crate::setup::{Workspace, shown};
 
 /// What all rows of a suite share.
@@ -16,11 +18,14 @@ pub(crate) struct About {
     pub(crate) kernel: String,
     pub(crate) commit: String,
     pub(crate) compiler: String,
+    /// What compiles the C programs that those in Rust are compared with, where that is done.
+    pub(crate) clang: Option<String>,
     pub(crate) flags: String,
 }
 
 impl About {
-    pub(crate) fn of(workspace: &Workspace) -> anyhow::Result<About> {
+    /// Of this machine, and of clang where that compiles something.
+    pub(crate) fn of(workspace: &Workspace, clang: Option<&Clang>) -> anyhow::Result<About> {
         let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
         let git = |arguments: &[&str]| {
             said(Command::new("git").current_dir(&workspace.root).args(arguments))
@@ -37,21 +42,31 @@ impl About {
             kernel: said(Command::new("uname").arg("-r"))?,
             commit: if changed { commit + "+" } else { commit },
             compiler: said(Command::new("gcc").arg("-dumpfullversion"))?,
+            clang: clang
+                .map(|clang| said(Command::new(&clang.program).arg("-dumpversion")))
+                .transpose()?
+                .map(|version| format!("clang {version}")),
             flags: said(&mut flags)?,
         })
     }
 }
 
 impl About {
+    /// The compiler of what runs on a runtime; `None`: not known, since nothing runs on that one.
+    pub(crate) fn compiler_of(&self, runtime: Runtime) -> Option<&String> {
+        if runtime.is_clang() { self.clang.as_ref() } else { Some(&self.compiler) }
+    }
+
     /// Fails unless these rows were measured on the same: what is compared must be one measurement.
     pub(crate) fn must_match(&self, rows: &[Row], any_commit: bool) -> anyhow::Result<()> {
         for row in rows {
             let (processors, of_row) = (self.processors.to_string(), row.processors.to_string());
+            let compiler = self.compiler_of(row.runtime).unwrap_or(&row.compiler);
             let pairs = [
                 ("processors", &processors, &of_row, ""),
                 ("machine", &self.machine, &row.machine, ""),
                 ("kernel", &self.kernel, &row.kernel, ""),
-                ("compiler", &self.compiler, &row.compiler, ""),
+                ("compiler", compiler, &row.compiler, ""),
                 ("options of the compiler", &self.flags, &row.flags, ""),
                 ("commit", &self.commit, &row.commit, "`--any-commit` goes on all the same, or "),
             ];
@@ -65,6 +80,11 @@ impl About {
         }
         Ok(())
     }
+}
+
+/// A row of what the usual compiler compiled; of another one where there is none.
+pub(crate) fn usual(rows: &[Row]) -> Option<&Row> {
+    rows.iter().find(|row| !row.runtime.is_clang()).or(rows.first())
 }
 
 /// The commits of some rows, each once.
@@ -89,7 +109,6 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::super::row::tests::row;
-    use super::super::runtime::Runtime;
     use super::*;
 
     #[test]
@@ -101,6 +120,7 @@ mod tests {
             kernel: good.kernel.clone(),
             commit: good.commit.clone(),
             compiler: good.compiler.clone(),
+            clang: Some("clang 19".into()),
             flags: good.flags.clone(),
         };
         about.must_match(&[], false).unwrap();
@@ -113,6 +133,10 @@ mod tests {
         assert!(said.contains("commit: `def`, and here it is `abc+`"), "{said}");
         assert!(said.contains("--any-commit"), "{said}");
         assert_eq!(fault(of_commit, true), None);
+        let of_clang =
+            Row { runtime: Runtime::ClangOne, compiler: "clang 19".into(), ..good.clone() };
+        assert_eq!(fault(of_clang.clone(), false), None);
+        assert!(fault(Row { compiler: "clang 16".into(), ..of_clang }, false).is_some());
         for other in [
             Row { processors: 8, ..good.clone() },
             Row { machine: "x".into(), ..good.clone() },

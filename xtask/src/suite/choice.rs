@@ -7,7 +7,8 @@ use anyhow::ensure;
 
 use super::plan::{Matrix, Scenario};
 use super::runtime::Runtime;
-use crate::{peers, skips};
+use crate::peers::{self, Clang};
+use crate::skips;
 
 /// What `--subset` takes: codes that scale and that do not, with short and long regions.
 const SUBSET: [&str; 6] = ["c/cg", "c/ft", "c/lu", "c/papers/apsi", "fortran/bt", "rust/mg"];
@@ -40,7 +41,9 @@ pub(crate) struct Options {
     /// Different programs at the same time, as c/cg+c/mg; default: some pairs. `none`: none.
     #[arg(long, value_name = "MIX", value_delimiter = ',')]
     pub(super) mixes: Vec<String>,
-    /// On what; those of others run some numbers of copies (--peer-copies) and the mixes.
+    /// On what; those of others run some numbers of copies (--peer-copies) and the mixes. `clang`
+    /// and `clang-one` (one thread) run, in place of one copy of a Rust program, clang's build of
+    /// the C one.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["one", "managed", "alone", "libgomp", "passive", "libomp", "rayon"])]
     pub(super) runtimes: Vec<Runtime>,
     /// How often each is run.
@@ -180,6 +183,11 @@ pub(super) fn runtimes(options: &Options) -> Vec<Runtime> {
     if let Some(Err(fault)) = runtimes.contains(&Runtime::Libomp).then(peers::libomp) {
         skips::note(format_args!("suite: the column libomp: {fault:#}"));
         runtimes.retain(|runtime| *runtime != Runtime::Libomp);
+    }
+    let is_clang = |runtime: &Runtime| runtime.is_clang();
+    if let Some(Err(fault)) = runtimes.iter().any(is_clang).then(Clang::find) {
+        skips::note(format_args!("suite: the columns of clang: {fault:#}"));
+        runtimes.retain(|runtime| !runtime.is_clang());
     }
     runtimes
 }

@@ -106,6 +106,15 @@ pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<BTreeMap<String, Pa
     Ok(programs)
 }
 
+/// Builds those in C by this compiler, for comparisons: they need its OpenMP library.
+pub(crate) fn build_by(
+    workspace: &Workspace,
+    compiler: &Path,
+) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let settings = [format!("CC={}", compiler.display()), "c".to_owned()];
+    build_openmp(workspace, &workspace.target.join("kernels-clang"), &settings)
+}
+
 /// The names of the programs in Rust.
 fn rust(workspace: &Workspace) -> anyhow::Result<Vec<String>> {
     sources(&workspace.root.join("kernels/rust/src/bin"), "rs")

@@ -4,14 +4,17 @@
 //! has ended, so that Ctrl-C loses one run at most and `--resume` goes on after the last one.
 
 mod about;
+mod bars;
 mod choice;
 pub(crate) mod kernel;
 mod plan;
 mod ratios;
 mod record;
 mod row;
+mod runs;
 mod runtime;
 mod summary;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -23,8 +26,7 @@ use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use procfs::{Current, LoadAverage};
 
-use self::about::About;
-pub(crate) use self::about::About;
+pub(crate) use self::about::{About, usual};
 pub(crate) use self::choice::Options;
 use self::choice::{USUAL_CLASS, chosen, matrix, runtimes};
 pub(crate) use self::kernel::build as build_kernels;
@@ -36,12 +38,14 @@ pub(crate) use self::record::{Record, read};
 pub(crate) use self::row::tests::row as row_of_test;
 use self::row::{KILLED, VERIFIED};
 pub(crate) use self::row::{Row, cell_of};
-use self::runtime::Places;
 pub(crate) use self::runtime::Runtime;
-pub(crate) use self::summary::{Summary, Verdict};
-use crate::measure::{Household, Load, Manager, is_interrupted, round_trip_ns, run_copies};
+use self::runtime::{Places, twin};
+pub(crate) use self::summary::{Summaries, Verdict, Yardstick};
+use self::table::table;
+use crate::measure::{Household, Load, Manager, is_interrupted, round_trip_ns, run_together};
+use crate::peers::{self, Clang, LIBGOMP, LIBOMP};
 use crate::setup::{Workspace, must_succeed};
-use crate::{peers, shim};
+use crate::shim;
 
 /// A run of one second that takes longer hangs.
 const LONGEST_TUNING: Duration = Duration::from_secs(120);
@@ -71,7 +75,10 @@ pub(crate) fn measure(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     let mut record = Record::open(path, options.resume)?;
-    let about = About::of(workspace)?;
+    let wants_clang = options.runtimes.iter().any(|runtime| runtime.is_clang());
+    // Where it cannot be had, its runs are left out below.
+    let clang = wants_clang.then(|| Clang::find().ok()).flatten();
+    let about = About::of(workspace, clang.as_ref())?;
     about
         .must_match(&record.rows, options.any_commit)
         .with_context(|| path.display().to_string())?;
@@ -82,20 +89,38 @@ pub(crate) fn measure(
     };
     let mut cells = to_run(options, &files, &record.cells())?;
     cells.retain(wants);
-    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
-    let library = shim::run(workspace, shim::Form::Shipped)?;
-    let wants_libomp = cells.iter().any(|cell| cell.runtime == Runtime::Libomp);
-    let places = Places {
-        target: workspace.target.clone(),
-        libomp: if wants_libomp { peers::libomp_folder(workspace)? } else { PathBuf::new() },
-        drop_in: library.clone(),
+    // What no run needs is not built.
+    let has = |runtime| cells.iter().any(|cell| cell.runtime == runtime);
+    let drop_in = match has(Runtime::Managed) || has(Runtime::Alone) {
+        true => shim::run(workspace, shim::Form::Shipped)?,
+        false => PathBuf::new(),
     };
+    if has(Runtime::Managed) {
+        must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
+    }
+    let libomp = match has(Runtime::Libomp) {
+        true => peers::libomp_folder(workspace)?,
+        false => PathBuf::new(),
+    };
+    let of_clang = clang.as_ref().filter(|_| cells.iter().any(|cell| cell.runtime.is_clang()));
+    let twins = match of_clang {
+        Some(clang) => kernel::build_by(workspace, &clang.program)?,
+        None => BTreeMap::new(),
+    };
+    let of_clang = of_clang.map_or(PathBuf::new(), |clang| clang.libraries.clone());
     let household = Household::take_over()?;
-    let manager = Manager::start_private(&workspace.target.join("release/cpumgr"), &library)?;
+    let manager = match has(Runtime::Managed) {
+        true => {
+            let program = workspace.target.join("release/cpumgr");
+            Some(Manager::start_private(&program, &drop_in)?)
+        }
+        false => None,
+    };
+    let places = Places { target: workspace.target.clone(), libomp, drop_in, manager, of_clang };
     let mut suite = Suite {
         files,
+        twins,
         places,
-        manager,
         kernels: BTreeMap::new(),
         times: Times { one_thread: BTreeMap::new(), processors: about.processors },
         about,
@@ -104,7 +129,7 @@ pub(crate) fn measure(
     };
     let deadline = options.limit().map(|limit| begin + limit);
     let outcome = suite.measure(options, &cells, &mut record, deadline);
-    let manager = suite.manager.finish();
+    let manager = suite.places.manager.take().map(Manager::finish).transpose();
     drop(household);
     let tables = if record.rows.is_empty() { Ok(String::new()) } else { report(&record) };
     match &tables {
@@ -118,7 +143,9 @@ pub(crate) fn measure(
     }
     outcome?;
     tables?;
-    println!("the manager took {:.2} s of processor time", manager?.cpu.as_secs_f64());
+    if let Some(manager) = manager? {
+        println!("the manager took {:.2} s of processor time", manager.cpu.as_secs_f64());
+    }
     ensure!(suite.failures == 0, "{} copies gave no verified result, see above", suite.failures);
     Ok(())
 }
@@ -137,21 +164,26 @@ fn to_run(
 
 /// The tables of a record.
 fn report(record: &Record) -> anyhow::Result<String> {
-    let summary = Summary::new(&record.rows)?;
-    let ratios = ratios::write(record.path(), &summary, &record.rows)?;
-    let mut text = summary.table();
+    let summaries = Summaries::new(&record.rows)?;
+    let ratios = ratios::write(record.path(), &summaries, &record.rows)?;
+    let mut text = String::new();
+    for by in [Yardstick::Together, Yardstick::Alone] {
+        for summary in &summaries.all {
+            text.push_str(&table(summary, by));
+        }
+    }
     if record.rows.iter().all(|row| row.runtime != Runtime::One) {
-        text.push_str("(without runs of `one` there is no ideal, and no ratio to it)\n");
+        text.push_str("without runs of `one` there is nothing to compare with, and no ratio\n");
     }
-    text.push_str(
-        "(median of the runs' ratios to the ideal, least and most; longest by mean copy)\n",
-    );
-    for line in summary.missed() {
-        text.push_str("missed: ");
-        text.push_str(&line);
-        text.push('\n');
-    }
-    _ = writeln!(text, "ratios: {}", ratios.display());
+    text.push_str("(median of the runs' ratios, least and most; longest by mean copy)\n");
+    let mut list = |what: &str, lines: &[String]| {
+        lines.iter().for_each(|line| _ = writeln!(text, "{what}: {line}"));
+    };
+    list("beside C", &summaries.beside_clang());
+    list("missed", &summaries.missed());
+    list("left out", &summaries.left_out);
+    let (left, all) = (summaries.left_out.len(), record.cells().len());
+    _ = writeln!(text, "{left} of {all} runs are left out; ratios: {}", ratios.display());
     Ok(text)
 }
 
@@ -159,8 +191,9 @@ fn report(record: &Record) -> anyhow::Result<String> {
 struct Suite {
     /// The programs by their names.
     files: BTreeMap<String, PathBuf>,
+    /// Clang's builds of the C programs, by their names.
+    twins: BTreeMap<String, PathBuf>,
     places: Places,
-    manager: Manager,
     /// With the amount of work.
     kernels: BTreeMap<String, Kernel>,
     times: Times,
@@ -264,15 +297,17 @@ impl Suite {
     fn must_load(&self, cells: &[Cell]) -> anyhow::Result<()> {
         let mut seen = BTreeSet::new();
         for cell in cells {
-            let folder = match cell.runtime {
-                Runtime::Alone => &self.places.drop_in,
-                Runtime::Libomp => &self.places.libomp,
+            let (name, folder) = match cell.runtime {
+                Runtime::Alone => (LIBGOMP, &self.places.drop_in),
+                Runtime::Libomp => (LIBGOMP, &self.places.libomp),
+                Runtime::Clang | Runtime::ClangOne => (LIBOMP, &self.places.of_clang),
                 _ => continue,
             };
-            for program in cell.scenario.0.iter().filter(|it| Runtime::Libgomp.runs(it)) {
+            let has_openmp = |program: &&String| name == LIBOMP || Runtime::Libgomp.runs(program);
+            for program in cell.scenario.0.iter().filter(has_openmp) {
                 if seen.insert((program, cell.runtime)) {
-                    let command = self.command(program, cell.runtime);
-                    peers::must_load(command, folder).with_context(|| program.clone())?;
+                    let command = self.command(program, cell.runtime)?;
+                    peers::must_load(command, name, folder).with_context(|| program.clone())?;
                 }
             }
         }
@@ -280,10 +315,17 @@ impl Suite {
     }
 
     /// The command of a program, without its work.
-    fn command(&self, program: &str, runtime: Runtime) -> Command {
+    fn command(&self, program: &str, runtime: Runtime) -> anyhow::Result<Command> {
+        if runtime.is_clang() {
+            let twin = twin(program).unwrap_or_default();
+            let file = self.twins.get(&twin);
+            let file =
+                file.with_context(|| format!("{program} has no twin in C that clang built"))?;
+            return self.places.command(runtime, file);
+        }
         // Every name was looked up before.
         let file = self.files.get(program).map_or(Path::new(program), PathBuf::as_path);
-        self.places.command(runtime, file, &self.manager)
+        self.places.command(runtime, file)
     }
 
     /// How much work makes a copy alone last as long as is asked for; of the record, where it says.
@@ -305,11 +347,9 @@ impl Suite {
             bail!("{program} has class {other} in the record, and not {class}");
         }
         let time = |runtime: Runtime| {
-            let mut finished = run_copies(1, LONGEST_TUNING, || {
-                let mut command = self.command(program, runtime);
-                command.args(["--class", &class, "--repeat", "1", "--json", "--quiet"]);
-                command
-            })?;
+            let mut command = self.command(program, runtime)?;
+            command.args(["--class", &class, "--repeat", "1", "--json", "--quiet"]);
+            let mut finished = run_together(LONGEST_TUNING, vec![command])?;
             let kernel = Kernel { name: program.to_owned(), class: class.clone(), repeat: 1 };
             let finish = finished.pop().context("a run without a copy")?;
             match kernel.outcome(&finish) {
@@ -335,19 +375,19 @@ impl Suite {
     /// Runs one cell.
     fn run(&mut self, cell: &Cell, cap: f64) -> anyhow::Result<Vec<Row>> {
         let commands = cell.scenario.0.iter().map(|program| {
-            let mut command = self.command(program, cell.runtime);
+            let mut command = self.command(program, cell.runtime)?;
             command.args(self.kernels[program].arguments());
-            command
+            anyhow::Ok(command)
         });
-        let commands: Vec<Command> = commands.collect();
+        let commands = commands.collect::<anyhow::Result<Vec<Command>>>()?;
         let load = LoadAverage::current().map_or(f64::NAN, |load| f64::from(load.one));
         let round_trip_before = round_trip_ns()?;
         let processors = self.about.processors;
         let run = self.load.run(processors, Duration::from_secs_f64(cap), commands)?;
         let round_trip_after = round_trip_ns()?;
-        if cell.runtime == Runtime::Managed {
+        if let (Runtime::Managed, Some(manager)) = (cell.runtime, &mut self.places.manager) {
             let pids: Vec<i32> = run.finished.iter().map(|finish| finish.pid).collect();
-            let strangers = self.manager.strangers(&pids)?.len();
+            let strangers = manager.strangers(&pids)?.len();
             ensure!(
                 strangers == 0,
                 "{} managed: {strangers} of {} copies never registered with the manager",
@@ -391,7 +431,7 @@ impl Suite {
                 machine: self.about.machine.clone(),
                 kernel: self.about.kernel.clone(),
                 commit: self.about.commit.clone(),
-                compiler: self.about.compiler.clone(),
+                compiler: self.about.compiler_of(cell.runtime).cloned().unwrap_or_default(),
                 flags: self.about.flags.clone(),
             });
         }

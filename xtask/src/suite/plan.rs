@@ -92,6 +92,7 @@ impl Matrix {
                 runtimes.retain(|runtime| {
                     scenario.0.iter().all(|program| runtime.runs(program))
                         && (!runtime.is_peer() || self.is_for_peers(scenario))
+                        && (!runtime.is_clang() || scenario.0.len() == 1)
                 });
                 cells.extend(runtimes.into_iter().map(|runtime| Cell {
                     repetition,
@@ -136,7 +137,7 @@ impl Times {
     pub(crate) fn expected(&self, cell: &Cell) -> f64 {
         let (all, longest) = self.work(&cell.scenario);
         let shared = all / self.processors as f64;
-        if cell.runtime == Runtime::One { longest.max(shared) } else { shared }
+        if cell.runtime.has_one_thread() { longest.max(shared) } else { shared }
     }
 
     /// Seconds after which a run is ended.
@@ -256,8 +257,9 @@ mod tests {
             };
             matrix.cells().into_iter().map(|cell| cell.runtime).collect::<Vec<_>>()
         };
-        use Runtime::{Alone, Libgomp, Libomp, Managed, One, Passive, Rayon};
-        assert_eq!(cells("rust/cg"), [One, Managed, Alone, Rayon]);
+        use Runtime::{Alone, Clang, ClangOne, Libgomp, Libomp, Managed, One, Passive, Rayon};
+        assert_eq!(cells("rust/cg"), [One, Managed, Alone, Rayon, Clang, ClangOne]);
+        assert_eq!(cells("rust/cg*2"), [One, Managed, Alone], "clang's build runs alone");
         assert_eq!(cells("c/cg"), [One, Managed, Alone, Libgomp, Passive, Libomp]);
         assert_eq!(cells("c/cg+rust/cg"), [One, Managed, Alone]);
     }

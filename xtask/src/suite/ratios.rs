@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::row::Row;
 use super::runtime::Runtime;
-use super::summary::{Summary, Verdict};
+use super::summary::{Summaries, Verdict, Yardstick};
+use crate::measure::Spread;
 
 /// One line.
 #[derive(Serialize)]
@@ -16,17 +17,24 @@ struct Ratio<'a> {
     scenario: String,
     program: String,
     runtime: Runtime,
-    /// `verified`, `killed` at the cap (then `ratio` is a lower bound), or what was wrong.
+    /// How far the processors were apart; empty with one processor.
+    distance: Option<&'static str>,
+    /// `verified`, `killed` at the cap (then the ratios are lower bounds), or what was wrong.
     outcome: String,
     runs: Option<usize>,
-    /// Seconds that a copy takes at best: see the head of `summary`.
+    /// Seconds that a copy takes at best, by as many one-thread copies: see the head of `summary`.
     ideal: Option<f64>,
-    /// Median of the runs' mean turnarounds by the ideal.
+    /// Median of the runs' mean turnarounds by that.
     ratio: Option<f64>,
     ratio_least: Option<f64>,
     ratio_most: Option<f64>,
     /// Median of the runs' longest turnarounds by their mean ones.
     longest_by_mean: Option<f64>,
+    /// The same by one one-thread copy alone.
+    ideal_alone: Option<f64>,
+    ratio_alone: Option<f64>,
+    ratio_alone_least: Option<f64>,
+    ratio_alone_most: Option<f64>,
     processors: usize,
     machine: &'a str,
     kernel: &'a str,
@@ -35,30 +43,49 @@ struct Ratio<'a> {
     flags: &'a str,
 }
 
+/// The ratio that a verdict says.
+fn ratio_of(verdict: &Verdict) -> Option<Spread> {
+    match verdict {
+        Verdict::Ratio { ratio, .. } => Some(*ratio),
+        Verdict::Above(ratio) => Spread::of(&[*ratio]),
+        Verdict::Wrong(_) => None,
+    }
+}
+
 /// Writes the file; returns its path.
-pub(super) fn write(record: &Path, summary: &Summary<'_>, rows: &[Row]) -> anyhow::Result<PathBuf> {
+pub(super) fn write(
+    record: &Path,
+    summaries: &Summaries<'_>,
+    rows: &[Row],
+) -> anyhow::Result<PathBuf> {
     let path = record.with_extension("ratios.csv");
     let shown = || format!("cannot write {}", path.display());
-    let first = rows.first().context("no rows")?;
+    let first = super::about::usual(rows).context("no rows")?;
     let mut writer = csv::Writer::from_path(&path).with_context(shown)?;
-    for scenario in summary.scenarios() {
-        for runtime in Runtime::ALL {
-            for (program, verdict) in summary.verdicts(&scenario, runtime) {
+    for summary in &summaries.all {
+        for (scenario, runtime) in summary
+            .scenarios()
+            .into_iter()
+            .flat_map(|scenario| Runtime::ALL.map(|runtime| (scenario.clone(), runtime)))
+        {
+            let alone = summary.verdicts(Yardstick::Alone, &scenario, runtime);
+            for (program, verdict) in summary.verdicts(Yardstick::Together, &scenario, runtime) {
+                let alone = alone.iter().find(|(of, _)| *of == program);
+                let alone = alone.and_then(|(_, verdict)| ratio_of(verdict));
                 let program = program.or_else(|| scenario.program().map(str::to_owned));
                 let program = program.unwrap_or_default();
-                let (outcome, ratio, inequality) = match verdict {
-                    Verdict::Ratio { ratio, inequality } => {
-                        ("verified".to_owned(), Some(ratio), Some(inequality))
-                    }
-                    Verdict::Above(ratio) => {
-                        ("killed".to_owned(), crate::measure::Spread::of(&[ratio]), None)
-                    }
-                    Verdict::Wrong(what) => (what, None, None),
+                let (outcome, inequality) = match &verdict {
+                    Verdict::Ratio { inequality, .. } => ("verified".to_owned(), Some(inequality)),
+                    Verdict::Above(_) => ("killed".to_owned(), None),
+                    Verdict::Wrong(what) => (what.clone(), None),
                 };
+                let ratio = ratio_of(&verdict);
+                let ideal = |by| summary.yardstick(by, &scenario, &program, None);
                 let row = Ratio {
-                    ideal: summary.yardstick(&scenario, &program),
+                    distance: summary.distance.map(|it| it.name()),
+                    ideal: ideal(Yardstick::Together),
+                    ideal_alone: ideal(Yardstick::Alone),
                     scenario: scenario.name(),
-                    program,
                     runtime,
                     outcome,
                     runs: inequality.map(|it| it.runs),
@@ -66,12 +93,16 @@ pub(super) fn write(record: &Path, summary: &Summary<'_>, rows: &[Row]) -> anyho
                     ratio_least: ratio.map(|it| it.least),
                     ratio_most: ratio.map(|it| it.most),
                     longest_by_mean: inequality.map(|it| it.median),
+                    ratio_alone: alone.map(|it| it.median),
+                    ratio_alone_least: alone.map(|it| it.least),
+                    ratio_alone_most: alone.map(|it| it.most),
                     processors: first.processors,
                     machine: &first.machine,
                     kernel: &first.kernel,
                     commit: super::about::commits(rows),
                     compiler: &first.compiler,
                     flags: &first.flags,
+                    program,
                 };
                 writer.serialize(row).with_context(shown)?;
             }
@@ -100,23 +131,29 @@ mod tests {
             rows.extend((0..2).map(|copy| row("a+b", runtime, copy, 6.0)));
         }
         rows[1].commit = "later".into();
-        let summary = Summary::new(&rows).unwrap();
-        let path = write(&folder.path().join("suite.csv"), &summary, &rows).unwrap();
+        let summaries = Summaries::new(&rows).unwrap();
+        let path = write(&folder.path().join("suite.csv"), &summaries, &rows).unwrap();
         assert!(path.ends_with("suite.ratios.csv"));
         let mut reader = csv::Reader::from_path(&path).unwrap();
+        let header = reader.headers().unwrap().clone();
         let found: Vec<csv::StringRecord> =
             reader.records().map(|record| record.unwrap()).collect();
+        let field = |record: &csv::StringRecord, name: &str| {
+            record[header.iter().position(|it| it == name).unwrap()].to_owned()
+        };
         let of = |scenario: &str, program: &str, runtime: &str| {
-            let same =
-                |it: &&csv::StringRecord| [&it[0], &it[1], &it[2]] == [scenario, program, runtime];
-            found.iter().find(same).unwrap()
+            let of = [("scenario", scenario), ("program", program), ("runtime", runtime)];
+            let same = |it: &&csv::StringRecord| of.iter().all(|(name, is)| field(it, name) == *is);
+            let row = found.iter().find(same).unwrap();
+            |names: &[&str]| names.iter().map(|name| field(row, name)).collect::<Vec<_>>()
         };
         let managed = of("a*1", "a", "managed");
-        assert_eq!([&managed[5], &managed[6], &managed[7]], ["4.0", "1.25", "1.25"]);
-        assert_eq!(&of("a*1", "a", "libgomp")[3], "killed");
-        assert_eq!(&of("a*1", "a", "libgomp")[6], "5.0");
+        assert_eq!(managed(&["distance", "outcome", "runs"]), ["near", "verified", "1"]);
+        assert_eq!(managed(&["ideal", "ratio", "ratio_least"]), ["4.0", "1.25", "1.25"]);
+        assert_eq!(managed(&["ideal_alone", "ratio_alone"]), ["4.0", "1.25"]);
+        assert_eq!(of("a*1", "a", "libgomp")(&["outcome", "ratio"]), ["killed", "5.0"]);
         let mixed = of("a+b", "b", "managed");
-        assert_eq!([&mixed[5], &mixed[6]], ["6.0", "1.0"]);
-        assert!(found.iter().all(|it| &it[13] == "abc+ later"), "{found:?}");
+        assert_eq!(mixed(&["ideal", "ratio", "ratio_alone"]), ["6.0", "1.0", ""]);
+        assert!(found.iter().all(|it| field(it, "commit") == "abc+ later"), "{found:?}");
     }
 }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::Context;
+
 use crate::measure::Manager;
 use crate::peers;
 use crate::setup::clean_environment;
@@ -37,11 +39,16 @@ pub(crate) enum Runtime {
     Libomp,
     /// rayon, on which the Rust programs run as well.
     Rayon,
+    /// In place of a Rust program clang's build of the C one, on LLVM's libomp.
+    Clang,
+    /// The same with one thread.
+    #[serde(rename = "clang-one")]
+    ClangOne,
 }
 
 impl Runtime {
     /// In the order of tables.
-    pub(crate) const ALL: [Runtime; 7] = [
+    pub(crate) const ALL: [Runtime; 9] = [
         Runtime::One,
         Runtime::Managed,
         Runtime::Alone,
@@ -49,6 +56,8 @@ impl Runtime {
         Runtime::Passive,
         Runtime::Libomp,
         Runtime::Rayon,
+        Runtime::Clang,
+        Runtime::ClangOne,
     ];
 
     /// As on the command line and in records.
@@ -61,6 +70,8 @@ impl Runtime {
             Runtime::Passive => "passive",
             Runtime::Libomp => "libomp",
             Runtime::Rayon => "rayon",
+            Runtime::Clang => "clang",
+            Runtime::ClangOne => "clang-one",
         }
     }
 
@@ -74,46 +85,77 @@ impl Runtime {
         matches!(self, Runtime::Libgomp | Runtime::Passive | Runtime::Libomp)
     }
 
+    /// Clang's build of another program.
+    pub(crate) fn is_clang(self) -> bool {
+        matches!(self, Runtime::Clang | Runtime::ClangOne)
+    }
+
+    /// Each copy has one thread.
+    pub(crate) fn has_one_thread(self) -> bool {
+        matches!(self, Runtime::One | Runtime::ClangOne)
+    }
+
     /// Whether a program can run on it: the Rust programs on nanothreads, which is in them, and on
-    /// rayon; the others on OpenMP.
+    /// rayon, and clang's build of the C ones beside them; the others on OpenMP.
     pub(crate) fn runs(self, program: &str) -> bool {
         match program.starts_with("rust/") {
             true => !self.is_openmp(),
-            false => self != Runtime::Rayon,
+            false => self != Runtime::Rayon && !self.is_clang(),
         }
     }
+}
+
+/// The C program that does the same work as one in Rust.
+pub(crate) fn twin(program: &str) -> Option<String> {
+    program.strip_prefix("rust/").map(|name| format!("c/{name}"))
 }
 
 /// Where the runtimes are.
 pub(crate) struct Places {
     /// Cargo's target directory, whose folders must not be searched for libraries.
     pub(crate) target: PathBuf,
-    /// The folder of the drop-in library.
+    /// The folder of the drop-in library; empty where it is not run.
     pub(crate) drop_in: PathBuf,
     /// The folder in which libgomp.so.1 is LLVM's library; empty where it is not run.
     pub(crate) libomp: PathBuf,
+    /// Where something runs under one.
+    pub(crate) manager: Option<Manager>,
+    /// The folder of the libomp.so.5 that clang's programs run on; empty where none does.
+    pub(crate) of_clang: PathBuf,
 }
 
 impl Places {
     /// The command that runs a program on a runtime.
-    pub(crate) fn command(&self, runtime: Runtime, program: &Path, manager: &Manager) -> Command {
+    pub(crate) fn command(&self, runtime: Runtime, program: &Path) -> anyhow::Result<Command> {
         let mut command = match runtime {
-            Runtime::Managed => manager.run(program),
+            Runtime::Managed => {
+                self.manager.as_ref().context("no manager runs for this suite")?.run(program)
+            }
             _ => Command::new(program),
         };
         clean_environment(&mut command, &self.target);
         match runtime {
             Runtime::One => _ = command.env("OMP_NUM_THREADS", "1"),
+            Runtime::Clang | Runtime::ClangOne => {
+                command.env("LD_LIBRARY_PATH", &self.of_clang).envs(peers::LIBOMP_SETTINGS);
+                if runtime.has_one_thread() {
+                    command.env("OMP_NUM_THREADS", "1");
+                }
+            }
             Runtime::Passive => _ = command.env(peers::PASSIVE.0, peers::PASSIVE.1),
             Runtime::Libomp => {
                 command.env("LD_LIBRARY_PATH", &self.libomp).envs(peers::LIBOMP_SETTINGS);
             }
             Runtime::Alone => {
-                command.env("LD_LIBRARY_PATH", &self.drop_in).env("NANOS_CPUMGR", "off");
+                command.env("NANOS_CPUMGR", "off");
+                // Programs in Rust have the library in them.
+                if !self.drop_in.as_os_str().is_empty() {
+                    command.env("LD_LIBRARY_PATH", &self.drop_in);
+                }
             }
             Runtime::Rayon => _ = command.args(["--runtime", "rayon"]),
             Runtime::Managed | Runtime::Libgomp => {}
         }
-        command
+        Ok(command)
     }
 }

@@ -1,80 +1,58 @@
-//! What a record says: ratios to the ideal, how equal copies were treated, and which bars are
-//! missed. Pure.
+//! What a record says: ratios of turnarounds to yardsticks, and how equal copies were treated. Pure.
 //!
-//! # The ideal
-//! Of K copies of a program on P processors the mean turnaround is at least the larger of the best
-//! median turnaround of one copy alone on any runtime, and K x c / P, where c is the processor time
-//! of a copy with one thread while K of them run (so that caches and memory are shared as they are
-//! in the run that is judged). A runtime's ratio is its mean turnaround by that. In a mix each
-//! program is compared with its own one-thread copy beside the other's one-thread copy.
-
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+//! # The yardsticks
+//! K copies of a program on P processors can take, on average, no less than the larger of
+//! - the best median turnaround of one copy alone, on any runtime, and
+//! - what their work takes on all processors together. By [`Yardstick::Together`] that is the mean
+//!   turnaround of K copies with one thread each, which share caches and memory as the copies that
+//!   are judged do: of the same repetition, where it has such a run that counts, since machines
+//!   change their speed. Fewer copies than processors could share the work further: K / P of it.
+//!   By [`Yardstick::Alone`] it is K x c / P, where c is the processor time of one copy with one
+//!   thread alone. Copies of a program that waits for memory cannot reach that: for K of them with
+//!   one thread each the memory is as narrow.
+//!
+//! In a mix each program is compared with its own one-thread copy beside the others' one-thread
+//! copies.
+//!
+//! # Near and far
+//! Runs whose processors were near to each other and runs whose processors were far apart are never
+//! compared: each kind has a summary of its own. What counts at all: `runs`.
 
 use super::plan::Scenario;
-use super::row::{KILLED, Row, cell_of};
+use super::row::Row;
+use super::runs::{Kinds, Run, sort};
 use super::runtime::Runtime;
-use crate::measure::{AGREE, Spread, median};
+use crate::measure::{Distance, Spread, median};
 
-/// Largest ratio to the ideal under the manager, and in a mix to the program's one-thread copy.
-const LARGEST_RATIO: f64 = 1.05;
-/// Largest turnaround of a copy to the mean of its run's copies.
-const LARGEST_SPREAD: f64 = 1.1;
-/// Largest ratio of one copy alone to the best of libgomp, libomp and rayon.
-const LARGEST_ALONE: f64 = 1.02;
-
-/// The copies of one run.
-#[derive(Clone, Debug)]
-struct Run<'a> {
-    rows: Vec<&'a Row>,
+/// What turnarounds are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Yardstick {
+    /// As many copies with one thread each.
+    Together,
+    /// One copy with one thread alone.
+    Alone,
 }
 
-impl Run<'_> {
-    fn mean(&self, of: impl Fn(&Row) -> f64) -> f64 {
-        self.rows.iter().map(|row| of(row)).sum::<f64>() / self.rows.len() as f64
-    }
-
-    fn turnaround(&self) -> f64 {
-        self.mean(|row| row.turnaround)
-    }
-
-    /// The longest turnaround by the mean one.
-    fn inequality(&self) -> f64 {
-        let longest = self.rows.iter().map(|row| row.turnaround).fold(0.0, f64::max);
-        longest / self.turnaround()
-    }
-
-    fn is_verified(&self) -> bool {
-        self.rows.iter().all(|row| row.is_verified())
-    }
-
-    fn agrees_with(&self, other: &Run<'_>) -> bool {
-        let trips = |run: &Run<'_>| -> Vec<f64> {
-            let row = run.rows[0];
-            row.round_trip_before.into_iter().chain(row.round_trip_after).collect()
-        };
-        let all = [trips(self), trips(other)].concat();
-        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-        all.iter().all(|trip| *trip <= least * AGREE)
-    }
+/// The summaries of a record.
+pub(crate) struct Summaries<'a> {
+    /// Of the near runs, then of the far ones, as far as there are any.
+    pub(crate) all: Vec<Summary<'a>>,
+    /// Runs that do not count, each by its name with the reason.
+    pub(crate) left_out: Vec<String>,
 }
 
-/// The mean turnaround of the copies of one program.
-fn own(run: &Run<'_>, program: &str) -> f64 {
-    let rows = run.rows.iter().copied().filter(|row| row.program == program).collect();
-    Run { rows }.turnaround()
-}
-
-/// A record, ordered.
+/// The runs of one distance, ordered.
 pub(crate) struct Summary<'a> {
-    runs: BTreeMap<(Scenario, Runtime), BTreeMap<u32, Run<'a>>>,
+    /// `None`: there is one processor.
+    pub(crate) distance: Option<Distance>,
+    runs: Kinds<'a>,
     processors: usize,
 }
 
 /// How a runtime did in a scenario.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// Ratios of the mean turnaround to the ideal, and of the longest to the mean.
+    /// Ratios of the mean turnaround to the yardstick, and of the longest to the mean.
     Ratio { ratio: Spread, inequality: Spread },
     /// Copies were ended at the cap: at least this ratio.
     Above(f64),
@@ -82,109 +60,150 @@ pub(crate) enum Verdict {
     Wrong(String),
 }
 
-impl<'a> Summary<'a> {
-    pub(crate) fn new(rows: &'a [Row]) -> anyhow::Result<Summary<'a>> {
-        let mut runs: BTreeMap<(Scenario, Runtime), BTreeMap<u32, Run<'a>>> = BTreeMap::new();
-        for row in rows {
-            let cell = cell_of(row)?;
-            let of_kind = runs.entry((cell.scenario, cell.runtime)).or_default();
-            of_kind.entry(cell.repetition).or_insert(Run { rows: Vec::new() }).rows.push(row);
-        }
+impl<'a> Summaries<'a> {
+    pub(crate) fn new(rows: &'a [Row]) -> anyhow::Result<Summaries<'a>> {
         let processors = rows.first().map_or(1, |row| row.processors);
-        Ok(Summary { runs, processors })
+        let sorted = sort(rows)?;
+        let of = |(distance, runs)| Summary { distance, runs, processors };
+        Ok(Summaries { all: sorted.apart.into_iter().map(of).collect(), left_out: sorted.left_out })
     }
 
+    /// The scenarios of near and of far runs, in the order of tables.
+    pub(crate) fn scenarios(&self) -> Vec<Scenario> {
+        in_order(self.all.iter().flat_map(|summary| summary.runs.keys()))
+    }
+}
+
+/// Scenarios in the order of tables, each once.
+fn in_order<'b>(kinds: impl Iterator<Item = &'b (Scenario, Runtime)>) -> Vec<Scenario> {
+    let mut all: Vec<Scenario> = kinds.map(|(scenario, _)| scenario.clone()).collect();
+    all.sort_by_cached_key(|it| (it.program().map(str::to_owned), it.0.len(), it.name()));
+    all.dedup();
+    all
+}
+
+/// The median of a number of each verified run.
+fn median_of<'a: 'b, 'b>(
+    runs: impl Iterator<Item = &'b Run<'a>>,
+    number: impl Fn(&Run<'a>) -> f64,
+) -> Option<f64> {
+    let numbers: Vec<f64> = runs.filter(|run| run.is_verified()).map(number).collect();
+    (!numbers.is_empty()).then(|| median(&numbers))
+}
+
+impl<'a> Summary<'a> {
     fn of(&self, scenario: &Scenario, runtime: Runtime) -> impl Iterator<Item = &Run<'a>> {
-        self.runs.get(&(scenario.clone(), runtime)).into_iter().flat_map(BTreeMap::values)
+        self.runs.get(&(scenario.clone(), runtime)).into_iter().flat_map(|runs| runs.values())
     }
 
     pub(crate) fn scenarios(&self) -> Vec<Scenario> {
-        let mut all: Vec<Scenario> =
-            self.runs.keys().map(|(scenario, _)| scenario.clone()).collect();
+        in_order(self.runs.keys())
+    }
+
+    /// Those that something ran on, in the order of tables.
+    pub(crate) fn runtimes(&self) -> Vec<Runtime> {
+        let mut all: Vec<Runtime> = self.runs.keys().map(|(_, runtime)| *runtime).collect();
+        all.sort_unstable();
         all.dedup();
-        all.sort_by_key(|it| (it.program().map(str::to_owned), it.0.len(), it.name()));
         all
     }
 
     /// The best median turnaround of one copy, on any runtime.
     fn best_alone(&self, program: &str) -> Option<f64> {
         let alone = Scenario::copies(program, 1);
-        let medians = self.runs.keys().filter(|(scenario, _)| *scenario == alone);
-        let medians = medians.filter_map(|(scenario, runtime)| {
-            let verified = self.of(scenario, *runtime).filter(|run| run.is_verified());
-            let times: Vec<f64> = verified.map(Run::turnaround).collect();
-            (!times.is_empty()).then(|| median(&times))
-        });
+        // What clang compiled is another program.
+        let medians = self.runtimes().into_iter().filter(|it| !it.is_clang());
+        let medians = medians.filter_map(|it| median_of(self.of(&alone, it), Run::turnaround));
         medians.min_by(f64::total_cmp)
     }
 
-    /// The processor time of a copy with one thread while `copies` of them run; where that was not
-    /// measured, while it is alone.
-    fn one_thread(&self, program: &str, copies: usize) -> Option<f64> {
-        [copies, 1].into_iter().find_map(|copies| {
-            let scenario = Scenario::copies(program, copies);
-            let verified = self.of(&scenario, Runtime::One).filter(|run| run.is_verified());
-            let times: Vec<f64> = verified.map(|run| run.mean(|row| row.processor_time)).collect();
-            (!times.is_empty()).then(|| median(&times))
-        })
+    /// The mean turnaround of a program's copies with one thread in a scenario.
+    fn one_thread(
+        &self,
+        scenario: &Scenario,
+        program: &str,
+        repetition: Option<u32>,
+    ) -> Option<f64> {
+        let runs = self.runs.get(&(scenario.clone(), Runtime::One))?;
+        let own = |run: &Run<'_>| run.of(program).turnaround();
+        let same = repetition.and_then(|it| runs.get(&it)).filter(|run| run.is_verified());
+        same.map(own).or_else(|| median_of(runs.values(), own))
     }
 
-    /// The ideal mean turnaround of copies of one program, in seconds; `None` without a run of one
-    /// thread.
-    pub(crate) fn ideal(&self, scenario: &Scenario) -> Option<f64> {
-        let program = scenario.program()?;
-        let copies = scenario.0.len();
-        let work = self.one_thread(program, copies)?;
-        let shared = copies as f64 * work / self.processors as f64;
+    /// The processor time of one copy with one thread alone.
+    fn one_thread_alone(&self, program: &str) -> Option<f64> {
+        let alone = Scenario::copies(program, 1);
+        median_of(self.of(&alone, Runtime::One), |run| run.mean(|row| row.processor_time))
+    }
+
+    /// What the turnaround of a program in a scenario is compared with, in seconds: in a
+    /// repetition, or in all of them. Without as many one-thread copies one alone has to do, and
+    /// without a run of one thread there is none.
+    pub(crate) fn yardstick(
+        &self,
+        by: Yardstick,
+        scenario: &Scenario,
+        program: &str,
+        repetition: Option<u32>,
+    ) -> Option<f64> {
+        let together = || self.one_thread(scenario, program, repetition);
+        if scenario.program().is_none() {
+            return (by == Yardstick::Together).then(together)?;
+        }
+        let share = scenario.0.len() as f64 / self.processors as f64;
+        let shared = match by {
+            Yardstick::Together => together().map(|time| time * share.min(1.0)),
+            Yardstick::Alone => None,
+        };
+        let shared = shared.or_else(|| Some(self.one_thread_alone(program)? * share))?;
         Some(self.best_alone(program).map_or(shared, |alone| alone.max(shared)))
     }
 
-    /// How copies of one program did.
-    pub(crate) fn verdict(&self, scenario: &Scenario, runtime: Runtime) -> Option<Verdict> {
-        let ideal = self.ideal(scenario)?;
-        self.judge(scenario, runtime, |run| run.turnaround() / ideal)
-    }
-
-    /// How one program of a mix did, by its one-thread copy beside the others' one-thread copies.
-    pub(crate) fn verdict_in_mix(
+    /// How a program did in a scenario.
+    fn verdict(
         &self,
+        by: Yardstick,
         scenario: &Scenario,
         runtime: Runtime,
         program: &str,
     ) -> Option<Verdict> {
-        let yardstick = self.yardstick(scenario, program)?;
-        self.judge(scenario, runtime, |run| own(run, program) / yardstick)
-    }
-
-    /// What the turnaround of a program is compared with: its ideal, or in a mix its one-thread
-    /// copy.
-    pub(crate) fn yardstick(&self, scenario: &Scenario, program: &str) -> Option<f64> {
-        if scenario.program().is_some() {
-            return self.ideal(scenario);
+        let runs = self.runs.get(&(scenario.clone(), runtime))?;
+        if let Some(wrong) = runs.values().find_map(Run::wrong) {
+            return Some(Verdict::Wrong(wrong.to_owned()));
         }
-        let verified = self.of(scenario, Runtime::One).filter(|run| run.is_verified());
-        let one: Vec<f64> = verified.map(|run| own(run, program)).collect();
-        (!one.is_empty()).then(|| median(&one))
+        let ratio = |(repetition, run): (&u32, &Run<'a>)| {
+            let yardstick = self.yardstick(by, scenario, program, Some(*repetition))?;
+            Some(run.of(program).turnaround() / yardstick)
+        };
+        let ratios: Vec<f64> = runs.iter().filter_map(ratio).collect();
+        let ratio = Spread::of(&ratios)?;
+        if !runs.values().all(Run::is_verified) {
+            return Some(Verdict::Above(ratio.median));
+        }
+        let unequal: Vec<f64> = runs.values().map(Run::inequality).collect();
+        Some(Verdict::Ratio { ratio, inequality: Spread::of(&unequal)? })
     }
 
-    fn judge(
+    /// The verdicts of a scenario: of all copies of one program, or of each program of a mix, whose
+    /// name is given then.
+    pub(crate) fn verdicts(
         &self,
+        by: Yardstick,
         scenario: &Scenario,
         runtime: Runtime,
-        ratio: impl Fn(&Run<'a>) -> f64,
-    ) -> Option<Verdict> {
-        let runs: Vec<&Run<'a>> = self.of(scenario, runtime).collect();
-        let rows = || runs.iter().flat_map(|run| &run.rows);
-        if let Some(wrong) = rows().find(|row| !row.is_verified() && row.outcome != KILLED) {
-            return Some(Verdict::Wrong(wrong.outcome.clone()));
+    ) -> Vec<(Option<String>, Verdict)> {
+        if let Some(program) = scenario.program() {
+            let verdict = self.verdict(by, scenario, runtime, program);
+            return verdict.map(|it| (None, it)).into_iter().collect();
         }
-        let ratios: Vec<f64> = runs.iter().map(|run| ratio(run)).collect();
-        if rows().any(|row| !row.is_verified()) {
-            return Some(Verdict::Above(median(&ratios)));
-        }
-        let unequal: Vec<f64> = runs.iter().map(|run| run.inequality()).collect();
-        let (ratio, inequality) = (Spread::of(&ratios)?, Spread::of(&unequal)?);
-        Some(Verdict::Ratio { ratio, inequality })
+        let mut programs = scenario.0.clone();
+        programs.sort();
+        programs.dedup();
+        let of = |program: String| {
+            let verdict = self.verdict(by, scenario, runtime, &program)?;
+            Some((Some(program), verdict))
+        };
+        programs.into_iter().filter_map(of).collect()
     }
 
     /// The ratio of one copy alone on a runtime to the best of libgomp, libomp and rayon, by pairs
@@ -192,15 +211,9 @@ impl<'a> Summary<'a> {
     pub(crate) fn alone_to_peers(&self, program: &str, runtime: Runtime) -> Option<Spread> {
         let alone = Scenario::copies(program, 1);
         let kind = |runtime| self.runs.get(&(alone.clone(), runtime));
+        let peers = [Runtime::Libgomp, Runtime::Libomp, Runtime::Rayon].into_iter();
         let peers =
-            [Runtime::Libgomp, Runtime::Libomp, Runtime::Rayon].into_iter().filter_map(|peer| {
-                let times: Vec<f64> = self
-                    .of(&alone, peer)
-                    .filter(|run| run.is_verified())
-                    .map(Run::turnaround)
-                    .collect();
-                (!times.is_empty()).then(|| (median(&times), peer))
-            });
+            peers.filter_map(|it| Some((median_of(self.of(&alone, it), Run::turnaround)?, it)));
         let (_, best) = peers.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let pairs = kind(runtime)?.iter().filter_map(|(repetition, run)| {
             let peer = kind(best)?.get(repetition)?;
@@ -210,142 +223,34 @@ impl<'a> Summary<'a> {
         Spread::of(&pairs.collect::<Vec<f64>>())
     }
 
-    /// Every bar that is missed, one a line.
-    pub(crate) fn missed(&self) -> Vec<String> {
-        let mut missed = Vec::new();
-        for scenario in self.scenarios() {
-            let name = scenario.name();
-            for runtime in [Runtime::Managed, Runtime::Alone] {
-                let of_program = self.verdicts(&scenario, runtime);
-                for (program, verdict) in of_program {
-                    let program = program.map_or(String::new(), |program| format!(", {program}"));
-                    missed.extend(fault(
-                        &format!("{name}, {}{program}", runtime.name()),
-                        runtime,
-                        &verdict,
-                    ));
-                }
-                let program = scenario.program().filter(|_| scenario.0.len() == 1);
-                let alone = program.and_then(|program| self.alone_to_peers(program, runtime));
-                if let Some(alone) = alone.filter(|it| it.median > LARGEST_ALONE) {
-                    missed.push(format!(
-                        "{name}, {}: {:.3} of the best peer, bar {LARGEST_ALONE}",
-                        runtime.name(),
-                        alone.median
-                    ));
-                }
-            }
-        }
-        missed
-    }
-
-    /// The verdicts of a scenario: of all copies of one program, or of each program of a mix, whose
-    /// name is given then.
-    pub(crate) fn verdicts(
-        &self,
-        scenario: &Scenario,
-        runtime: Runtime,
-    ) -> Vec<(Option<String>, Verdict)> {
-        if scenario.program().is_some() {
-            return self.verdict(scenario, runtime).map(|it| (None, it)).into_iter().collect();
-        }
-        let mut programs = scenario.0.clone();
-        programs.sort();
-        programs.dedup();
-        let of = |program: String| {
-            let verdict = self.verdict_in_mix(scenario, runtime, &program)?;
-            Some((Some(program), verdict))
-        };
-        programs.into_iter().filter_map(of).collect()
-    }
-
-    /// The table of all scenarios and runtimes.
-    pub(crate) fn table(&self) -> String {
-        let mut runtimes: Vec<Runtime> = self.runs.keys().map(|(_, runtime)| *runtime).collect();
-        runtimes.sort_unstable();
-        runtimes.dedup();
-        runtimes.retain(|runtime| *runtime != Runtime::One);
-        let mut text = format!("{:<34} {:>8}", "scenario", "ideal s");
-        for runtime in &runtimes {
-            _ = write!(text, " {:>22}", runtime.name());
-        }
-        text.push('\n');
-        for scenario in self.scenarios() {
-            let kinds: Vec<Vec<(Option<String>, Verdict)>> =
-                runtimes.iter().map(|runtime| self.verdicts(&scenario, *runtime)).collect();
-            let labels: Vec<Option<String>> = match kinds.iter().max_by_key(|kind| kind.len()) {
-                Some(longest) if !longest.is_empty() => {
-                    longest.iter().map(|(label, _)| label.clone()).collect()
-                }
-                _ => continue,
-            };
-            for label in labels {
-                let name = match &label {
-                    Some(program) => format!("{}, {program}", scenario.name()),
-                    None => scenario.name(),
-                };
-                let program = label.as_deref().or_else(|| scenario.program()).unwrap_or_default();
-                let ideal = self.yardstick(&scenario, program);
-                let ideal = ideal.map_or("-".to_owned(), |it| format!("{it:.2}"));
-                _ = write!(text, "{:<34} {ideal:>8}", name);
-                for kind in &kinds {
-                    let verdict = kind.iter().find(|(own, _)| *own == label).map(|(_, it)| it);
-                    _ = write!(text, " {:>22}", verdict.map_or("-".to_owned(), cell));
-                }
-                text.push('\n');
-            }
-        }
-        text
-    }
-}
-
-/// What of a verdict misses a bar. The manager's is held to the ideal; without one a program cannot
-/// know of the others.
-fn fault(name: &str, runtime: Runtime, verdict: &Verdict) -> Vec<String> {
-    match verdict {
-        Verdict::Wrong(what) => vec![format!("{name}: {what}")],
-        Verdict::Above(ratio) => {
-            vec![format!("{name}: ended at the cap, above {ratio:.2}, bar {LARGEST_RATIO}")]
-        }
-        Verdict::Ratio { ratio, inequality } if runtime == Runtime::Managed => {
-            let mut faults = Vec::new();
-            if ratio.median > LARGEST_RATIO {
-                faults.push(format!("{name}: ratio {:.3}, bar {LARGEST_RATIO}", ratio.median));
-            }
-            if inequality.median > LARGEST_SPREAD && name.contains('*') {
-                faults.push(format!(
-                    "{name}: longest by mean {:.3}, bar {LARGEST_SPREAD}",
-                    inequality.median
-                ));
-            }
-            faults
-        }
-        Verdict::Ratio { .. } => Vec::new(),
-    }
-}
-
-fn cell(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Wrong(_) => "WRONG".to_owned(),
-        Verdict::Above(ratio) => format!("> {ratio:.2}"),
-        Verdict::Ratio { ratio, inequality } if ratio.runs > 1 => format!(
-            "{:.2} ({:.2}-{:.2}) {:.2}",
-            ratio.median, ratio.least, ratio.most, inequality.median
-        ),
-        Verdict::Ratio { ratio, inequality } => {
-            format!("{:.2} {:.2}", ratio.median, inequality.median)
-        }
+    /// The ratio of the timed sections of a Rust program on a runtime to those of clang's build of
+    /// the C one, with one thread or with all, by pairs of the same repetition.
+    pub(crate) fn beside_clang(&self, program: &str, runtime: Runtime) -> Option<Spread> {
+        let clang = if runtime.has_one_thread() { Runtime::ClangOne } else { Runtime::Clang };
+        let kind = |runtime| self.runs.get(&(Scenario::copies(program, 1), runtime));
+        let pairs = kind(runtime)?.iter().filter_map(|(repetition, run)| {
+            let other = kind(clang)?.get(repetition)?;
+            Some(run.timed()? / other.timed()?)
+        });
+        Spread::of(&pairs.collect::<Vec<f64>>())
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::row::KILLED;
     use super::super::row::tests::row;
     use super::*;
 
     /// Copies of one run with these turnarounds; each had as much processor time.
-    fn run(scenario: &str, runtime: Runtime, times: &[f64]) -> Vec<Row> {
+    pub(in super::super) fn run(scenario: &str, runtime: Runtime, times: &[f64]) -> Vec<Row> {
         times.iter().enumerate().map(|(copy, time)| row(scenario, runtime, copy, *time)).collect()
+    }
+
+    fn only(rows: &[Row]) -> Summary<'_> {
+        let mut found = Summaries::new(rows).unwrap();
+        assert!(found.all.len() == 1 && found.left_out.is_empty(), "{:?}", found.left_out);
+        found.all.remove(0)
     }
 
     fn ratio(verdict: Option<Verdict>) -> f64 {
@@ -356,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ideal_is_the_larger_of_best_alone_and_the_share_of_the_processors() {
+    fn the_yardstick_is_the_larger_of_best_alone_and_the_share_of_the_processors() {
         let rows = [
             run("a*1", Runtime::One, &[4.0]),
             run("a*1", Runtime::Libgomp, &[3.0]),
@@ -366,18 +271,38 @@ mod tests {
             run("a*4", Runtime::Managed, &[8.0; 4]),
         ]
         .concat();
-        let summary = Summary::new(&rows).unwrap();
-        let ideal = |copies| summary.ideal(&Scenario::copies("a", copies)).unwrap();
-        assert_eq!(ideal(1), 3.0, "alone it cannot be faster than the best");
-        assert_eq!(ideal(2), 5.0, "by copies that shared the caches");
-        assert_eq!(ideal(4), 8.0, "4 x 4 s on 2 processors");
-        let verdict = |copies| summary.verdict(&Scenario::copies("a", copies), Runtime::Managed);
-        assert_eq!(ratio(verdict(2)), 1.1);
-        assert_eq!(ratio(verdict(4)), 1.0);
-        let missed = summary.missed();
-        assert_eq!(missed.len(), 3, "{missed:?}");
-        assert!(missed.iter().any(|it| it.starts_with("a*1, managed: 1.100 of the best peer")));
-        assert!(missed.iter().any(|it| it.starts_with("a*2, managed: ratio 1.100")));
+        let summary = only(&rows);
+        let of =
+            |by, copies| summary.yardstick(by, &Scenario::copies("a", copies), "a", None).unwrap();
+        assert_eq!(of(Yardstick::Together, 1), 3.0, "alone it cannot be faster than the best");
+        assert_eq!(of(Yardstick::Together, 2), 5.0, "by copies that shared the caches");
+        assert_eq!(of(Yardstick::Together, 4), 8.0, "4 x 4 s on 2 processors");
+        assert_eq!([1, 2, 4].map(|copies| of(Yardstick::Alone, copies)), [3.0, 4.0, 8.0]);
+        let of = |by, copies| {
+            let scenario = Scenario::copies("a", copies);
+            ratio(summary.verdict(by, &scenario, Runtime::Managed, "a"))
+        };
+        assert_eq!((of(Yardstick::Together, 2), of(Yardstick::Alone, 2)), (1.1, 1.375));
+        assert_eq!(of(Yardstick::Together, 4), 1.0);
+    }
+
+    #[test]
+    fn each_repetition_is_compared_with_its_own_one_thread_copies() {
+        let mut rows = Vec::new();
+        // The machine is half as fast in the second one, and in the third one nothing was measured.
+        for (repetition, one, managed) in [(0, Some(4.0), 4.4), (1, Some(8.0), 8.0), (2, None, 7.2)]
+        {
+            let of = |runtime, time: f64| run("a*2", runtime, &[time; 2]);
+            let one = one.map_or(Vec::new(), |time| of(Runtime::One, time));
+            let both = [one, of(Runtime::Managed, managed)].concat();
+            rows.extend(both.into_iter().map(|row| Row { repetition, ..row }));
+        }
+        let summary = only(&rows);
+        let scenario = Scenario::copies("a", 2);
+        let verdict = summary.verdict(Yardstick::Together, &scenario, Runtime::Managed, "a");
+        let Some(Verdict::Ratio { ratio, .. }) = verdict else { panic!("{verdict:?}") };
+        assert_eq!((ratio.least, ratio.most, ratio.runs), (1.0, 7.2 / 6.0, 3));
+        assert!((ratio.median - 1.1).abs() < 1e-9, "{ratio:?}");
     }
 
     #[test]
@@ -385,12 +310,12 @@ mod tests {
         let rows =
             [run("a+b", Runtime::One, &[4.0, 8.0]), run("a+b", Runtime::Managed, &[4.0, 10.0])]
                 .concat();
-        let summary = Summary::new(&rows).unwrap();
+        let summary = only(&rows);
         let mix = Scenario::parse("a+b").unwrap();
-        let of = |program| ratio(summary.verdict_in_mix(&mix, Runtime::Managed, program));
+        let of =
+            |program| ratio(summary.verdict(Yardstick::Together, &mix, Runtime::Managed, program));
         assert_eq!((of("a"), of("b")), (1.0, 1.25));
-        assert_eq!(summary.missed().len(), 1);
-        assert!(summary.table().contains("a+b, b"), "{}", summary.table());
+        assert!(summary.verdicts(Yardstick::Alone, &mix, Runtime::Managed).is_empty());
     }
 
     #[test]
@@ -403,25 +328,74 @@ mod tests {
         .concat();
         rows[1].outcome = KILLED.into();
         rows[2].outcome = "exit status: 1".into();
-        let summary = Summary::new(&rows).unwrap();
+        let summary = only(&rows);
         let alone = Scenario::copies("a", 1);
-        assert_eq!(summary.ideal(&alone), Some(4.0), "what was killed is no best time");
-        let verdict = |runtime| summary.verdict(&alone, runtime);
+        let best = summary.yardstick(Yardstick::Together, &alone, "a", None);
+        assert_eq!(best, Some(4.0), "what was killed is no best time");
+        let verdict = |runtime| summary.verdict(Yardstick::Together, &alone, runtime, "a");
         assert!(matches!(verdict(Runtime::Libgomp), Some(Verdict::Above(ratio)) if ratio == 5.0));
         assert!(matches!(verdict(Runtime::Managed), Some(Verdict::Wrong(_))));
-        assert!(summary.table().contains("WRONG") && summary.table().contains("> 5.00"));
     }
 
     #[test]
-    fn runs_far_and_near_are_not_compared() {
-        let mut rows =
-            [run("a*1", Runtime::Libgomp, &[4.0]), run("a*1", Runtime::Alone, &[5.0])].concat();
-        let ratio = |rows: &[Row]| {
-            let summary = Summary::new(rows).unwrap();
-            summary.alone_to_peers("a", Runtime::Alone).map(|it| it.median)
+    fn near_and_far_runs_have_yardsticks_of_their_own() {
+        let far = |rows: Vec<Row>| {
+            let far = |row| Row { repetition: 1, round_trip_before: Some(300.0), ..row };
+            rows.into_iter().map(far).collect::<Vec<_>>()
         };
-        assert_eq!(ratio(&rows), Some(1.25));
-        rows[1].round_trip_after = Some(345.0);
-        assert_eq!(ratio(&rows), None);
+        let rows = [
+            run("a*2", Runtime::One, &[4.0; 2]),
+            run("a*2", Runtime::Managed, &[4.0; 2]),
+            far(run("a*2", Runtime::One, &[5.0; 2])),
+            far(run("a*2", Runtime::Managed, &[6.0; 2])),
+            far(run("a*1", Runtime::Managed, &[9.0])),
+        ]
+        .concat();
+        let summaries = Summaries::new(&rows).unwrap();
+        let of = |place: usize| {
+            let summary = &summaries.all[place];
+            let scenario = Scenario::copies("a", 2);
+            let verdict = summary.verdict(Yardstick::Together, &scenario, Runtime::Managed, "a");
+            (summary.distance, ratio(verdict))
+        };
+        assert_eq!(of(0), (Some(Distance::Near), 1.0), "what is far is no best time of it");
+        assert_eq!(of(1), (Some(Distance::Far), 6.0 / 9.0));
+        assert_eq!(summaries.all.len(), 2);
+    }
+
+    #[test]
+    fn a_copy_is_compared_with_peers_of_its_repetition_only_where_round_trips_agree() {
+        let rows =
+            [run("a*1", Runtime::Libgomp, &[4.0]), run("a*1", Runtime::Alone, &[5.0])].concat();
+        let ratio = |trip: f64| {
+            let mut rows = rows.clone();
+            rows[1].round_trip_after = Some(trip);
+            only(&rows).alone_to_peers("a", Runtime::Alone).map(|it| it.median)
+        };
+        assert_eq!(ratio(60.0), Some(1.25));
+        assert_eq!(ratio(90.0), None);
+    }
+
+    #[test]
+    fn a_program_in_rust_is_compared_with_clang_s_build_of_its_twin() {
+        let rows = [
+            run("rust/cg*1", Runtime::One, &[4.4]),
+            run("rust/cg*1", Runtime::ClangOne, &[4.0]),
+            run("rust/cg*1", Runtime::Alone, &[3.0]),
+            run("rust/cg*1", Runtime::Clang, &[2.0]),
+        ]
+        .concat();
+        let of = |rows: &[Row], runtime| {
+            let ratio = only(rows).beside_clang("rust/cg", runtime);
+            ratio.map(|it| (it.median * 1e3).round() / 1e3)
+        };
+        assert_eq!(of(&rows, Runtime::One), Some(1.1));
+        assert_eq!(of(&rows, Runtime::Alone), Some(1.5));
+        assert_eq!(of(&rows, Runtime::Managed), None);
+        let best = only(&rows).best_alone("rust/cg");
+        assert_eq!(best, Some(3.0), "clang's build is no run of the program");
+        let mut rows = rows;
+        rows[1].repetition = 1;
+        assert_eq!(of(&rows, Runtime::One), None, "in another repetition the machine is another");
     }
 }
