@@ -56,6 +56,13 @@ def check(folder):
             found = json.loads(out)
             must_be(f"run: {found} {said}", found["loaded"] and found["managed"] and found["arguments"] == ["7", "--x"])
             must_be(f"run: {found}", 1 <= found["processors"] <= len(os.sched_getaffinity(0)))
+        # Values that are words of their own are not the program.
+        values = ("--max", "1", "--min", "1", "--team", "malleable", "--label", "check", "--no-attach")
+        for ways in (["run", *values], ["run", *values, "--"], ["submit", "--wait", "--time-limit", "60s", *values]):
+            code, out, said = run("nanos", *ways, str(folder / "train.py"), "--max", "2")
+            must_be(f"{ways}: {code} {said}", code == 0)
+            found = json.loads(out)
+            must_be(f"{ways}: {found}", found["arguments"] == ["--max", "2"] and found["processors"] == 1)
         code, out, said = run("nanos", "status")
         must_be(f"status: {code} {out} {said}", code == 0 and "policy dss-ts" in out)
         # A process that runs already.

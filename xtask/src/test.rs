@@ -19,7 +19,7 @@ use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 use crate::shim::{self, Form};
 use crate::skips::{self, Skips};
 use crate::vm::{self, Guest};
-use crate::{artifact, conformance, flip, graph, package, report, words};
+use crate::{artifact, conformance, flip, graph, package, report, wheel, words};
 
 /// Enough for every kind of region and wait, and short even when four threads share one processor.
 const SMALL_WORK: [&str; 2] = ["--work", "4"];
@@ -149,6 +149,10 @@ const LANES: &[Lane] = &[
     })
     .of_tests(),
     slow("report", 30, |stage| report::look(stage.workspace).map(Count::passed)),
+    slow("wheel", 300, |stage| match stage.compiler("wheel") {
+        Some(_) => wheel::run(stage.workspace, &wheel::Options { check: true }).map(Count::passed),
+        None => Ok(Count::default()),
+    }),
     slow("san-thread", 200, |stage| {
         san::run(stage.workspace, &san::Options::until(Sanitizer::Thread, stage.deadline))
             .map(Count::passed)

@@ -5,8 +5,31 @@ import sys
 
 from . import manager
 
-# Options of `run` with a value, which may be the next word.
-VALUED = {"--socket", "--policy", "--lib", "--preload", "--weight", "--placement"}
+# Options of `run` and `submit` with a value, which may be the next word. A test of cpumgr compares
+# them with its own.
+VALUED = {
+    "--after",
+    "--array",
+    "--class",
+    "--cpus",
+    "--deadline",
+    "--index",
+    "--label",
+    "--lib",
+    "--max",
+    "--min",
+    "--output",
+    "--placement",
+    "--policy",
+    "--preload",
+    "--procs",
+    "--socket",
+    "--stage",
+    "--team",
+    "--tell",
+    "--time-limit",
+    "--weight",
+}
 USAGE = """usage: nanos run [OPTIONS] train.py|PROGRAM [ARGUMENTS]   runs it under the manager of this user, which it starts
        nanos status                                    what each program asks for, and what it has
        nanos COMMAND ...                               any other command of the manager: `nanos help`"""

@@ -1,5 +1,8 @@
 //! How the command line is read.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use super::*;
 use crate::error;
 use clap::CommandFactory;
@@ -118,4 +121,25 @@ fn the_help_has_every_code_that_an_error_has() {
         error::NOT_FOUND,
     ];
     assert_eq!(codes[1..], of_errors);
+}
+
+#[test]
+fn the_python_command_knows_which_options_have_values() {
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/python/nanos/__main__.py");
+    // A package of this crate alone has no wheel.
+    let Ok(text) = std::fs::read_to_string(&file) else { return };
+    let (_, list) = text.split_once("VALUED = {").unwrap();
+    let (list, _) = list.split_once('}').unwrap();
+    let known: BTreeSet<String> =
+        list.split(',').map(|it| it.trim().trim_matches('"').to_owned()).collect();
+    let known: BTreeSet<String> = known.into_iter().filter(|it| !it.is_empty()).collect();
+    let command = Cli::command();
+    let ours: BTreeSet<String> = ["run", "submit"]
+        .into_iter()
+        .flat_map(|name| command.find_subcommand(name).unwrap().get_opts())
+        .filter(|option| option.get_action().takes_values())
+        .filter_map(|option| Some(format!("--{}", option.get_long()?)))
+        .collect();
+    assert_eq!(known, ours, "{}", file.display());
 }
