@@ -6,7 +6,7 @@
 //! F2  The vector's length changes only when every place up to it was written: what an iterator
 //!     that yields too few items, or panics, has written is dropped where it stands.
 
-use crate::pieces::{PlacedWork, in_placed_pieces};
+use crate::pieces::{Merged, PlacedWork, in_placed_pieces};
 use rayon::iter::IndexedParallelIterator;
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, forget};
@@ -58,6 +58,16 @@ impl<'a, T: Send> PlacedWork<T> for Places<'a, T> {
             written.count += 1;
         }
         written
+    }
+
+    fn merge(&self, left: Written<'a, T>, right: Written<'a, T>) -> Merged<Written<'a, T>> {
+        // What an iterator left empty stays between them.
+        if left.first.wrapping_add(left.count) != right.first {
+            return Merged::Apart(left, right);
+        }
+        let (first, count) = (left.first, left.count + right.count);
+        forget((left, right));
+        Merged::One(Written { first, count, borrowed: PhantomData })
     }
 }
 

@@ -6,13 +6,14 @@
 
 mod fill;
 mod pieces;
+mod work;
 
-use pieces::{PlacedWork, Work, in_pieces, in_placed_pieces};
-use rayon::iter::IndexedParallelIterator;
+use pieces::{Merged, in_pieces, in_placed_pieces};
+use rayon::iter::{IndexedParallelIterator, Rev};
 use std::cmp::Ordering;
 use std::fmt;
 use std::iter::{Product, Sum};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use work::{Fold, MapInit, Products, Search, Sums, TryFold, WithInit, append};
 
 /// Takes an indexed rayon iterator to the engine.
 #[diagnostic::on_unimplemented(
@@ -64,85 +65,6 @@ impl<I> fmt::Debug for EngineIter<I> {
     }
 }
 
-/// Work that folds each piece with closures.
-struct Fold<N, F> {
-    begin: N,
-    fold: F,
-}
-
-impl<T, A: Send, N: Fn() -> A + Sync, F: Fn(A, T) -> A + Sync> Work<T> for Fold<N, F> {
-    type Output = A;
-
-    fn run(&self, items: impl Iterator<Item = T>) -> A {
-        items.fold((self.begin)(), &self.fold)
-    }
-}
-
-/// Work that hands each piece's iterator to a function that takes any.
-macro_rules! work {
-    ($name:ident<$item:ident, $($generic:ident: $bound:path),*> -> $output:ty, |$items:ident| $run:expr) => {
-        struct $name<$($generic),*>(std::marker::PhantomData<fn() -> ($($generic,)*)>);
-
-        impl<$item: Send, $($generic),*> Work<$item> for $name<$($generic),*>
-        where
-            $($generic: $bound + Send),*
-        {
-            type Output = $output;
-
-            fn run(&self, $items: impl Iterator<Item = $item>) -> $output {
-                $run
-            }
-        }
-    };
-}
-
-/// Work that looks for an item.
-struct Search<F> {
-    find: F,
-    /// The lowest place at which something was found.
-    bound: AtomicUsize,
-    /// The lowest one is wanted, and not any.
-    is_first: bool,
-}
-
-impl<T, R: Send, F: Fn(T) -> Option<R> + Sync> PlacedWork<T> for Search<F> {
-    type Output = Option<(usize, R)>;
-
-    fn run_at(&self, begin: usize, _: usize, items: impl Iterator<Item = T>) -> Self::Output {
-        for (place, item) in (begin..).zip(items) {
-            // ORDERING: Relaxed, here and below - a bound that only falls: an older one lets
-            // needless items be looked at. What was found travels with the join.
-            let bound = self.bound.load(Relaxed);
-            if bound < usize::MAX && (!self.is_first || place > bound) {
-                return None;
-            }
-            if let Some(found) = (self.find)(item) {
-                self.bound.fetch_min(place, Relaxed);
-                return Some((place, found));
-            }
-        }
-        None
-    }
-}
-
-/// Work that makes something for each piece.
-struct WithInit<N, F> {
-    init: N,
-    body: F,
-}
-
-impl<T, A, N: Fn() -> A + Sync, F: Fn(&mut A, T) + Sync> Work<T> for WithInit<N, F> {
-    type Output = ();
-
-    fn run(&self, items: impl Iterator<Item = T>) {
-        let mut own = (self.init)();
-        items.for_each(|item| (self.body)(&mut own, item));
-    }
-}
-
-work!(Sums<T, S: Sum<T>> -> S, |items| items.sum());
-work!(Products<T, S: Product<T>> -> S, |items| items.product());
-
 impl<I: IndexedParallelIterator> EngineIter<I> {
     /// How many items there are.
     pub fn len(&self) -> usize {
@@ -173,7 +95,73 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         begin: impl Fn() -> A + Sync,
         fold: impl Fn(A, I::Item) -> A + Sync,
     ) -> Vec<A> {
-        in_pieces(self.iterator, &Fold { begin, fold })
+        in_pieces(self.iterator, &Fold { begin, fold, merge: Merged::Apart })
+    }
+
+    /// The same for values that are combined, those of a member's neighbouring pieces at once;
+    /// returns what is left apart, in order.
+    fn fold_merged<A: Send>(
+        self,
+        begin: impl Fn() -> A + Sync,
+        fold: impl Fn(A, I::Item) -> A + Sync,
+        merge: impl Fn(A, A) -> A + Sync,
+    ) -> Vec<A> {
+        let merge = |left, right| Merged::One(merge(left, right));
+        in_pieces(self.iterator, &Fold { begin, fold, merge })
+    }
+
+    /// As [`EngineIter::fold`], until one call fails: then none is begun, and that error is
+    /// returned. Of several that of the first piece counts.
+    ///
+    /// ```
+    /// use nanothreads_rayon::OnEngine;
+    /// use rayon::prelude::*;
+    /// let add = |sum: u8, i: u8| sum.checked_add(i).ok_or(i);
+    /// let sums = (0..20_u8).into_par_iter().on_engine().try_fold(|| 0, add)?;
+    /// assert_eq!(sums.into_iter().sum::<u8>(), 190);
+    /// # Ok::<(), u8>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of `fold`.
+    pub fn try_fold<A: Send, E: Send>(
+        self,
+        begin: impl Fn() -> A + Sync,
+        fold: impl Fn(A, I::Item) -> Result<A, E> + Sync,
+    ) -> Result<Vec<A>, E> {
+        let apart = |left, right| Ok(Merged::Apart(left, right));
+        collect_tried(in_pieces(self.iterator, &TryFold::new(begin, fold, apart)))
+    }
+
+    /// Combines what the items hold, in their order, each piece beginning with what `identity`
+    /// gives, until an item or `combine` is an error: then nothing is begun, and that error is
+    /// returned. Of several that of the first piece counts.
+    ///
+    /// ```
+    /// use nanothreads_rayon::OnEngine;
+    /// use rayon::prelude::*;
+    /// let total = |texts: &[&str]| {
+    ///     let numbers = texts.par_iter().map(|text| text.parse::<u32>());
+    ///     numbers.on_engine().try_reduce(|| 0, |a, b| Ok(a + b))
+    /// };
+    /// assert_eq!(total(&["1", "20", "300"]), Ok(321));
+    /// assert!(total(&["1", "two"]).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// That of an item or of `combine`.
+    pub fn try_reduce<T: Send, E: Send>(
+        self,
+        identity: impl Fn() -> T + Sync,
+        combine: impl Fn(T, T) -> Result<T, E> + Sync,
+    ) -> Result<T, E>
+    where
+        I: IndexedParallelIterator<Item = Result<T, E>>,
+    {
+        let fold = |sum, item: Result<T, E>| combine(sum, item?);
+        let merge = |left, right| combine(left, right).map(Merged::One);
+        let sums = in_pieces(self.iterator, &TryFold::new(&identity, fold, merge));
+        collect_tried(sums)?.into_iter().try_fold(identity(), combine)
     }
 
     /// Combines all items, in their order; `combine` must be associative. `None` when there is no
@@ -186,7 +174,11 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
             Some(sum) => Some(combine(sum, item)),
             None => Some(item),
         };
-        self.fold(|| None, join).into_iter().flatten().reduce(&combine)
+        let merge = |left: Option<I::Item>, right| match (left, right) {
+            (Some(left), Some(right)) => Some(combine(left, right)),
+            (left, right) => left.or(right),
+        };
+        self.fold_merged(|| None, join, merge).into_iter().flatten().reduce(&combine)
     }
 
     /// Combines all items, in their order, each piece beginning with what `identity` gives.
@@ -195,17 +187,18 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         identity: impl Fn() -> I::Item + Sync,
         combine: impl Fn(I::Item, I::Item) -> I::Item + Sync,
     ) -> I::Item {
-        self.fold(&identity, &combine).into_iter().fold(identity(), &combine)
+        let sums = self.fold_merged(&identity, &combine, &combine);
+        sums.into_iter().fold(identity(), combine)
     }
 
     /// The sum of all items. Sums of floating point depend on the number of pieces.
     pub fn sum<S: Sum<I::Item> + Sum<S> + Send>(self) -> S {
-        in_pieces(self.iterator, &Sums::<S>(std::marker::PhantomData)).into_iter().sum()
+        in_pieces(self.iterator, &Sums::<S>::NEW).into_iter().sum()
     }
 
     /// The product of all items.
     pub fn product<P: Product<I::Item> + Product<P> + Send>(self) -> P {
-        in_pieces(self.iterator, &Products::<P>(std::marker::PhantomData)).into_iter().product()
+        in_pieces(self.iterator, &Products::<P>::NEW).into_iter().product()
     }
 
     /// The least item, of several equal ones the first.
@@ -254,15 +247,14 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
 
     /// What `find` gives for some item for which it gives anything; else as [`EngineIter::any`].
     pub fn find_map_any<R: Send>(self, find: impl Fn(I::Item) -> Option<R> + Sync) -> Option<R> {
-        let search = Search { find, bound: AtomicUsize::new(usize::MAX), is_first: false };
-        in_placed_pieces(self.iterator, &search).into_iter().flatten().map(|found| found.1).next()
+        let found = in_placed_pieces(self.iterator, &Search::any(find)).into_iter().flatten();
+        found.map(|found| found.1).next()
     }
 
     /// What `find` gives for the first item for which it gives anything. Items after the lowest one
     /// found so far are not looked at.
     pub fn find_map_first<R: Send>(self, find: impl Fn(I::Item) -> Option<R> + Sync) -> Option<R> {
-        let search = Search { find, bound: AtomicUsize::new(usize::MAX), is_first: true };
-        let found = in_placed_pieces(self.iterator, &search).into_iter().flatten();
+        let found = in_placed_pieces(self.iterator, &Search::first(find)).into_iter().flatten();
         found.min_by_key(|found| found.0).map(|found| found.1)
     }
 
@@ -279,9 +271,31 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     /// The place of the first item for which `is_wanted` holds.
     pub fn position_first(self, is_wanted: impl Fn(I::Item) -> bool + Sync) -> Option<usize> {
         let find = |item| is_wanted(item).then_some(());
-        let search = Search { find, bound: AtomicUsize::new(usize::MAX), is_first: true };
-        let found = in_placed_pieces(self.iterator, &search).into_iter().flatten();
+        let found = in_placed_pieces(self.iterator, &Search::first(find)).into_iter().flatten();
         found.map(|found| found.0).min()
+    }
+
+    /// The place of some item for which `is_wanted` holds; else as [`EngineIter::any`].
+    pub fn position_any(self, is_wanted: impl Fn(I::Item) -> bool + Sync) -> Option<usize> {
+        let find = |item| is_wanted(item).then_some(());
+        let found = in_placed_pieces(self.iterator, &Search::any(find)).into_iter().flatten();
+        found.map(|found| found.0).next()
+    }
+
+    /// The place of the last item for which `is_wanted` holds. Items before the highest one found
+    /// so far are not looked at.
+    pub fn position_last(self, is_wanted: impl Fn(I::Item) -> bool + Sync) -> Option<usize> {
+        let length = self.len();
+        self.turned().position_first(is_wanted).map(|place| length - 1 - place)
+    }
+
+    /// The last item for which `is_wanted` holds; else as [`EngineIter::position_last`].
+    pub fn find_last(self, is_wanted: impl Fn(&I::Item) -> bool + Sync) -> Option<I::Item> {
+        self.turned().find_first(is_wanted)
+    }
+
+    fn turned(self) -> EngineIter<Rev<I>> {
+        EngineIter { iterator: self.iterator.rev() }
     }
 
     /// Calls `body` with each item until one call fails: then none is begun, and that error is
@@ -308,6 +322,27 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         in_pieces(self.iterator, &WithInit { init, body });
     }
 
+    /// What `map` gives for the items, in their order, each called with what `init` made for its
+    /// piece.
+    ///
+    /// ```
+    /// use nanothreads_rayon::OnEngine;
+    /// use rayon::prelude::*;
+    /// let texts = (0..100_usize).into_par_iter().on_engine().map_init(String::new, |text, i| {
+    ///     text.clear();
+    ///     text.extend(std::iter::repeat_n('x', i));
+    ///     text.len()
+    /// });
+    /// assert_eq!(texts[77], 77);
+    /// ```
+    pub fn map_init<A, R: Send>(
+        self,
+        init: impl Fn() -> A + Sync,
+        map: impl Fn(&mut A, I::Item) -> R + Sync,
+    ) -> Vec<R> {
+        in_pieces(self.iterator, &MapInit { init, map }).concat_all()
+    }
+
     /// How many items there are.
     pub fn count(self) -> usize {
         self.len()
@@ -318,7 +353,7 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         self,
         is_left: impl Fn(&I::Item) -> bool + Sync,
     ) -> (Vec<I::Item>, Vec<I::Item>) {
-        let pieces = self.fold(
+        let pieces = self.fold_merged(
             || (Vec::new(), Vec::new()),
             |(mut left, mut right), item| {
                 if is_left(&item) {
@@ -328,6 +363,7 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
                 }
                 (left, right)
             },
+            append_both,
         );
         let (left, right): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
         (left.concat_all(), right.concat_all())
@@ -338,13 +374,14 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     where
         I: IndexedParallelIterator<Item = (A, B)>,
     {
-        let pieces = self.fold(
+        let pieces = self.fold_merged(
             || (Vec::new(), Vec::new()),
             |(mut left, mut right), (a, b)| {
                 left.push(a);
                 right.push(b);
                 (left, right)
             },
+            append_both,
         );
         let (left, right): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
         (left.concat_all(), right.concat_all())
@@ -365,11 +402,11 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         self,
         map: impl Fn(I::Item) -> M + Sync,
     ) -> Vec<R> {
-        let pieces = self.fold(Vec::new, |mut all, item| {
+        let fold = |mut all: Vec<R>, item| {
             all.extend(map(item));
             all
-        });
-        pieces.concat_all()
+        };
+        self.fold_merged(Vec::new, fold, append).concat_all()
     }
 
     /// All items, in their order: written to a vector where they will stand, by all members, and
@@ -397,12 +434,24 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     }
 }
 
+fn append_both<A, B>(left: (Vec<A>, Vec<B>), right: (Vec<A>, Vec<B>)) -> (Vec<A>, Vec<B>) {
+    (append(left.0, right.0), append(left.1, right.1))
+}
+
+/// What was not left for another one's failure; or that.
+fn collect_tried<A, E>(pieces: Vec<Option<Result<A, E>>>) -> Result<Vec<A>, E> {
+    pieces.into_iter().flatten().collect()
+}
+
 trait Concat<R> {
     fn concat_all(self) -> Vec<R>;
 }
 
 impl<R> Concat<R> for Vec<Vec<R>> {
-    fn concat_all(self) -> Vec<R> {
+    fn concat_all(mut self) -> Vec<R> {
+        if self.len() == 1 {
+            return self.pop().unwrap_or_default();
+        }
         let mut all = Vec::with_capacity(self.iter().map(Vec::len).sum());
         self.into_iter().for_each(|piece| all.extend(piece));
         all

@@ -12,6 +12,19 @@ pub(crate) trait Work<T>: Sync {
     type Output: Send;
 
     fn run(&self, items: impl Iterator<Item = T>) -> Self::Output;
+
+    /// As [`PlacedWork::merge`].
+    fn merge(&self, left: Self::Output, right: Self::Output) -> Merged<Self::Output> {
+        Merged::Apart(left, right)
+    }
+}
+
+/// What neighbouring pieces gave.
+pub(crate) enum Merged<O> {
+    /// As one value.
+    One(O),
+    /// As two, in their order.
+    Apart(O, O),
 }
 
 /// Pieces for each thread: a member that began late, or whose items take longer, leaves some to
@@ -36,6 +49,12 @@ pub(crate) trait PlacedWork<T>: Sync {
     type Output: Send;
 
     fn run_at(&self, begin: usize, length: usize, items: impl Iterator<Item = T>) -> Self::Output;
+
+    /// Makes one value of those of two neighbours that one member ran, where that can be done: a
+    /// program that wants pieces of one item has as many as items.
+    fn merge(&self, left: Self::Output, right: Self::Output) -> Merged<Self::Output> {
+        Merged::Apart(left, right)
+    }
 }
 
 struct Each<'a, W>(&'a W);
@@ -45,6 +64,10 @@ impl<T, W: Work<T>> PlacedWork<T> for Each<'_, W> {
 
     fn run_at(&self, _: usize, _: usize, items: impl Iterator<Item = T>) -> W::Output {
         self.0.run(items)
+    }
+
+    fn merge(&self, left: W::Output, right: W::Output) -> Merged<W::Output> {
+        self.0.merge(left, right)
     }
 }
 
@@ -122,18 +145,27 @@ impl<P: Producer> Strip<P> {
 
     fn run<W: PlacedWork<P::Item>>(self, work: &W) -> Vec<W::Output> {
         let Self { numbers, length, count, producer: mut rest } = self;
-        let mut results = Vec::with_capacity(numbers.len());
+        let mut results = Vec::new();
         let last = numbers.end - 1;
         let border = |number| Self::border(length, number, count);
         for number in numbers.start..last {
             let (begin, end) = (border(number), border(number + 1));
             let (piece, after) = rest.split_at(end - begin);
-            results.push(work.run_at(begin, end - begin, piece.into_iter()));
+            push(&mut results, work, work.run_at(begin, end - begin, piece.into_iter()));
             rest = after;
         }
         let (begin, end) = (border(last), border(last + 1));
-        results.push(work.run_at(begin, end - begin, rest.into_iter()));
+        push(&mut results, work, work.run_at(begin, end - begin, rest.into_iter()));
         results
+    }
+}
+
+/// Puts what a piece gave after what those before it gave, or into the last of these.
+fn push<T, W: PlacedWork<T>>(results: &mut Vec<W::Output>, work: &W, result: W::Output) {
+    let Some(last) = results.pop() else { return results.push(result) };
+    match work.merge(last, result) {
+        Merged::One(both) => results.push(both),
+        Merged::Apart(left, right) => results.extend([left, right]),
     }
 }
 

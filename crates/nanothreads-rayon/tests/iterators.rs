@@ -204,3 +204,67 @@ fn pieces_of_one_item_cover_all_items_in_order_however_many_they_are() {
     assert!(lengths.iter().all(|&n| n <= 3 && n > 0));
     assert_eq!(lengths.iter().sum::<usize>(), 10_000);
 }
+
+#[test]
+fn the_last_one_is_found_and_places_are_those_of_the_items() {
+    four();
+    for length in [0, 1, 10, 50_000_usize] {
+        let numbers: Vec<usize> = (0..length).map(|i| i * 7919 % 1009).collect();
+        let iter = || numbers.par_iter().on_engine();
+        for least in [0, 900, 2000] {
+            let last = numbers.iter().rposition(|&n| n >= least);
+            assert_eq!(iter().position_last(|&n| n >= least), last, "{length}, {least}");
+            assert_eq!(iter().find_last(|n| **n >= least), last.map(|at| &numbers[at]));
+            let any = iter().position_any(|&n| n >= least);
+            assert_eq!(any.is_some(), last.is_some());
+            assert!(any.is_none_or(|at| numbers[at] >= least));
+        }
+    }
+}
+
+#[test]
+fn what_is_made_for_a_piece_serves_its_items_in_order() {
+    four();
+    let made = AtomicUsize::new(0);
+    let init = || {
+        made.fetch_add(1, Relaxed);
+        0
+    };
+    let counted = (0..10_000_usize).into_par_iter().on_engine().map_init(init, |seen, i| {
+        *seen += 1;
+        (i, *seen)
+    });
+    assert!(counted.iter().map(|it| it.0).eq(0..10_000));
+    let begun = counted.iter().filter(|it| it.1 == 1).count();
+    assert_eq!(begun, made.into_inner());
+    assert!(counted.windows(2).all(|it| it[1].1 == 1 || it[1].1 == it[0].1 + 1));
+}
+
+#[test]
+fn the_first_error_stops_a_fold_and_comes_back() {
+    four();
+    for length in [0, 1, 1000, 50_000_usize] {
+        for most in [1, 7, usize::MAX] {
+            let iter = || (0..length).into_par_iter().with_max_len(most);
+            let sums = iter().on_engine().try_fold(|| 0, |sum, i| Ok::<_, ()>(sum + i));
+            let sum = (0..length).sum::<usize>();
+            assert_eq!(sums.map(|sums| sums.into_iter().sum::<usize>()), Ok(sum));
+            let items = || iter().map(Ok::<_, ()>);
+            assert_eq!(items().on_engine().try_reduce(|| 0, |a, b| Ok(a + b)), Ok(sum));
+            // In order: what is put together is text.
+            let words = iter().map(|i| Ok::<_, ()>(i.to_string()));
+            let text = words.on_engine().try_reduce(String::new, |a, b| Ok(a + &b)).unwrap();
+            assert_eq!(text, (0..length).map(|i| i.to_string()).collect::<String>());
+        }
+    }
+    let asked = AtomicUsize::new(0);
+    let ask = |_, i: u32| {
+        asked.fetch_add(1, Relaxed);
+        if i >= 3 { Err(i) } else { Ok(()) }
+    };
+    assert!((0..1_000_000_u32).into_par_iter().on_engine().try_fold(|| (), ask).is_err());
+    assert!(asked.into_inner() <= 4 + 4 * 16, "each piece looks before each item");
+    let refuses = |a: u32, b: u32| if a + b > 100 { Err(a + b) } else { Ok(a + b) };
+    let sum = (0..1000_u32).into_par_iter().map(Ok).on_engine().try_reduce(|| 0, refuses);
+    assert!(sum.is_err_and(|sum| sum > 100));
+}
