@@ -1,6 +1,6 @@
 """One real program: prepares its data, says "ready", and for each line that it reads works and prints its time and its result as JSON.
 
-Run by `cargo xtask real`, as `python subjects.py NAME`. The result is a list of numbers that every runtime must reproduce.
+Run by `cargo xtask real`, as `python subjects.py NAME`. The result is a list of numbers that every runtime must reproduce; work that takes its time itself, without its pauses, returns that and the result.
 """
 
 import json
@@ -99,6 +99,53 @@ def dot():
         for _ in range(60):
             product = matrix @ matrix
         return [float(product.sum()), float(product[3, 5])]
+
+    return work
+
+
+def svd_openmp():
+    """Many calls of an OpenBLAS on OpenMP, each of some tens of microseconds."""
+    import numpy
+
+    matrices = numpy.random.default_rng(13).random((40, 120, 120))
+
+    def work():
+        values = [numpy.linalg.svd(matrix)[1] for matrix in matrices]
+        return [float(values[0][0]), float(sum(each.sum() for each in values))]
+
+    return work
+
+
+def gemm():
+    """Small products, one right after the other: the smallest that OpenBLAS gives to two threads have 262144 steps."""
+    import numpy
+
+    matrix = numpy.random.default_rng(14).random((128, 128))
+    product = numpy.empty_like(matrix)
+
+    def work():
+        for _ in range(2000):
+            numpy.matmul(matrix, matrix, out=product)
+        return [float(product.sum()), float(product[3, 5])]
+
+    return work
+
+
+def gemm_pauses():
+    """The same with pauses, of which only the products are timed: an idle pool of OpenBLAS spins for longer."""
+    import numpy
+
+    matrix = numpy.random.default_rng(14).random((128, 128))
+    product = numpy.empty_like(matrix)
+
+    def work():
+        seconds = 0.0
+        for _ in range(100):
+            time.sleep(0.005)
+            begin = time.perf_counter()
+            numpy.matmul(matrix, matrix, out=product)
+            seconds += time.perf_counter() - begin
+        return seconds, [float(product.sum()), float(product[3, 5])]
 
     return work
 
@@ -217,11 +264,11 @@ def duckdb():
     return work
 
 
-SUBJECTS = [kmeans, hist, xgboost, eigh, svd, dot, solve, fft, pca, lightgbm, faiss, polars, duckdb]
+SUBJECTS = [kmeans, hist, xgboost, eigh, svd, dot, solve, fft, pca, lightgbm, faiss, polars, duckdb, svd_openmp, gemm, gemm_pauses]
 
 
 def main():
-    names = {subject.__name__: subject for subject in SUBJECTS}
+    names = {subject.__name__.replace("_", "-"): subject for subject in SUBJECTS}
     # The same on the wheels' own BLAS.
     names["eigh-wheel"] = eigh
     work = names[sys.argv[1]]()
@@ -229,7 +276,8 @@ def main():
     for _ in sys.stdin:
         begin = time.monotonic()
         result = work()
-        print(json.dumps({"seconds": time.monotonic() - begin, "result": result}), flush=True)
+        seconds, result = result if isinstance(result, tuple) else (time.monotonic() - begin, result)
+        print(json.dumps({"seconds": seconds, "result": result}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 //! `cargo xtask real`: real programs from PyPI and Debian on the original OpenMP runtime and on
 //! ours (`tests/real/README.md`).
 
+mod found;
 mod install;
+mod pair;
 mod runtime;
 mod subject;
 mod table;
 
 use std::ffi::OsString;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use self::found::{Found, Run, Work, of_file, take};
 use self::runtime::{Places, Runtime};
 use self::subject::{NAMES, Subject};
 use self::table::Row;
@@ -30,9 +32,6 @@ const ROUNDS: u32 = 4;
 /// Between those: an idle thread of the original spins for some milliseconds, one of libomp for
 /// 200.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Results may differ in the order of a sum.
-const TOLERANCE: f64 = 1e-6;
-
 /// What to run.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -45,6 +44,9 @@ pub(crate) struct Options {
     /// Seconds after which a run is killed.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
     cap: f64,
+    /// The pairs alone: those of which `--only` has both.
+    #[arg(long)]
+    pairs: bool,
     /// One run of each kind, killed after 6 seconds: the whole table in some ten minutes.
     #[arg(long, conflicts_with_all = ["repeats", "cap"])]
     quick: bool,
@@ -64,35 +66,23 @@ enum Setting {
     Alone,
     Copies(usize),
     Hog,
+    /// Beside another program, on the same runtime.
+    Beside(&'static str),
 }
 
 impl Setting {
     const ALL: [Setting; 4] =
         [Setting::Alone, Setting::Copies(2), Setting::Copies(4), Setting::Hog];
 
-    fn name(self) -> &'static str {
+    fn name(self) -> String {
         match self {
-            Setting::Alone => "alone",
-            Setting::Copies(2) => "2 copies",
-            Setting::Copies(_) => "4 copies",
-            Setting::Hog => "beside a hog",
+            Setting::Alone => "alone".to_owned(),
+            Setting::Copies(count) => format!("{count} copies"),
+            Setting::Hog => "beside a hog".to_owned(),
+            Setting::Beside(other) => format!("beside {other}"),
         }
     }
 }
-
-/// What a program found, which every runtime must find too.
-#[derive(Clone, Debug, PartialEq)]
-enum Found {
-    Numbers(Vec<f64>),
-    /// The file that it wrote, as a number.
-    File(u64),
-}
-
-/// One copy's work: its seconds, and what it found if it was not killed.
-type Work = (f64, Option<Found>);
-
-/// One run: its copies' mean seconds, and what each found.
-type Run = (Runtime, f64, Vec<Option<Found>>);
 
 /// Builds library and manager in release and runs the comparison. What is missing for a program is
 /// said and is no failure.
@@ -132,15 +122,14 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     };
     println!("{}", table::head());
     let mut rows = Vec::new();
-    let outcome =
-        names.iter().try_for_each(|name| match Subject::install(workspace, &stage.folder, name) {
-            Ok(subject) => stage.measure(&subject, &mut rows),
-            Err(fault) => {
-                check_interrupt()?;
-                skips::note(format_args!("real: {name}: {fault:#}"));
-                Ok(())
-            }
-        });
+    let singles = if options.pairs { &[][..] } else { &names[..] };
+    let outcome = singles
+        .iter()
+        .try_for_each(|&name| match stage.install(workspace, name)? {
+            Some(subject) => stage.measure(&subject, &mut rows),
+            None => Ok(()),
+        })
+        .and_then(|()| stage.pairs(workspace, &names, &mut rows));
     let ended = stage.manager.finish();
     drop(household);
     // Also of a comparison that failed.
@@ -164,6 +153,22 @@ struct Stage {
 }
 
 impl Stage {
+    /// A program; what the machine lacks for it is noted.
+    fn install(
+        &self,
+        workspace: &Workspace,
+        name: &'static str,
+    ) -> anyhow::Result<Option<Subject>> {
+        match Subject::install(workspace, &self.folder, name) {
+            Ok(subject) => Ok(Some(subject)),
+            Err(fault) => {
+                check_interrupt()?;
+                skips::note(format_args!("real: {name}: {fault:#}"));
+                Ok(None)
+            }
+        }
+    }
+
     /// Measures a program in all settings.
     fn measure(&mut self, subject: &Subject, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let mut expected = None;
@@ -177,23 +182,7 @@ impl Stage {
                 };
                 let found =
                     found.with_context(|| format!("{}, {}", subject.name, setting.name()))?;
-                for (runtime, seconds, results) in found {
-                    row.times.entry(runtime).or_default().push(seconds);
-                    for result in results {
-                        let Some(result) = result else {
-                            row.killed.insert(runtime);
-                            continue;
-                        };
-                        let first = expected.get_or_insert_with(|| result.clone());
-                        ensure!(
-                            same(first, &result),
-                            "{}, {}, {}: {result:?} instead of {first:?}",
-                            subject.name,
-                            setting.name(),
-                            runtime.name()
-                        );
-                    }
-                }
+                take(found, &mut row, &mut expected)?;
             }
             println!("{}", row.line());
             rows.push(row);
@@ -338,16 +327,20 @@ impl Stage {
         if subject.is_timed_outside {
             return self.run(subject, runtime, turn, count).with_context(|| runtime.name());
         }
+        self.prompt(copies).with_context(|| runtime.name())
+    }
+
+    /// The same of copies that wait for their word.
+    fn prompt(&self, copies: &mut [Prompted]) -> anyhow::Result<Vec<Work>> {
         for copy in copies.iter_mut() {
-            copy.go().with_context(|| runtime.name())?;
+            copy.go()?;
         }
         let until = Instant::now() + self.cap;
-        let mut works = Vec::new();
-        for copy in copies {
-            let answer = copy.answer(until).with_context(|| runtime.name())?;
-            works.push((answer.seconds, answer.result.map(Found::Numbers)));
-        }
-        Ok(works)
+        let answer = |copy: &mut Prompted| {
+            let answer = copy.answer(until)?;
+            Ok((answer.seconds, answer.result.map(Found::Numbers)))
+        };
+        copies.iter_mut().map(answer).collect()
     }
 
     /// Copies that are timed from their start to their end.
@@ -420,52 +413,9 @@ fn must_preload(mut command: Command, library: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a copy wrote.
-fn of_file(path: &Path) -> anyhow::Result<Found> {
-    let bytes = std::fs::read(path).with_context(|| format!("it wrote no {}", path.display()))?;
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    Ok(Found::File(hasher.finish()))
-}
-
-fn same(one: &Found, other: &Found) -> bool {
-    match (one, other) {
-        (Found::Numbers(a), Found::Numbers(b)) => {
-            let is_close =
-                |(x, y): (&f64, &f64)| (x - y).abs() <= TOLERANCE * x.abs().max(y.abs()).max(1.0);
-            a.len() == b.len() && a.iter().zip(b).all(is_close)
-        }
-        _ => one == other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn results_may_differ_in_the_order_of_a_sum_and_files_not_at_all() {
-        let numbers = |values: &[f64]| Found::Numbers(values.to_vec());
-        assert!(same(&numbers(&[1e9, 2.0]), &numbers(&[1e9 + 100.0, 2.0])));
-        assert!(!same(&numbers(&[1e9]), &numbers(&[1e9 + 2000.0])));
-        assert!(!same(&numbers(&[1.0]), &numbers(&[1.0, 1.0])));
-        assert!(!same(&numbers(&[1.0]), &numbers(&[f64::NAN])));
-        assert!(same(&Found::File(7), &Found::File(7)));
-        assert!(!same(&Found::File(7), &Found::File(8)));
-        assert!(!same(&Found::File(7), &numbers(&[7.0])));
-    }
-
-    #[test]
-    fn a_file_is_told_from_another_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
-        assert!(of_file(&path).unwrap_err().to_string().contains("it wrote no"));
-        std::fs::write(&path, "one").unwrap();
-        let one = of_file(&path).unwrap();
-        assert_eq!(of_file(&path).unwrap(), one);
-        std::fs::write(&path, "two").unwrap();
-        assert_ne!(of_file(&path).unwrap(), one);
-    }
 
     #[test]
     fn a_library_that_is_not_preloaded_is_noticed() {

@@ -10,7 +10,7 @@ use super::install::{OPENMP, POOLS, packages, succeed, wheels};
 use crate::setup::{Workspace, find_program};
 
 /// The programs' names.
-pub(super) const NAMES: [&str; 18] = [
+pub(super) const NAMES: [&str; 21] = [
     "kmeans",
     "hist",
     "xgboost",
@@ -29,12 +29,27 @@ pub(super) const NAMES: [&str; 18] = [
     "par",
     "polars",
     "duckdb",
+    "svd-openmp",
+    "gemm",
+    "gemm-pauses",
 ];
 /// Wheels with OpenMP alone.
 const OF_OPENMP: [&str; 3] = ["kmeans", "hist", "xgboost"];
 /// Wheels with other pools, whose threads nothing limits.
-const OF_POOLS: [&str; 10] =
-    ["svd", "dot", "eigh-wheel", "solve", "fft", "pca", "lightgbm", "faiss", "polars", "duckdb"];
+const OF_POOLS: [&str; 12] = [
+    "svd",
+    "dot",
+    "eigh-wheel",
+    "solve",
+    "fft",
+    "pca",
+    "lightgbm",
+    "faiss",
+    "polars",
+    "duckdb",
+    "gemm",
+    "gemm-pauses",
+];
 /// Those that look for `libtcm.so.1`.
 const BY_PATH: [&str; 2] = ["tbb", "par"];
 /// Those that never ask for processors: the manager knows them when it attached them.
@@ -90,7 +105,7 @@ impl Subject {
         let usual = paths(&[library.clone(), root.join("usr/lib")])?;
         let mut subject = of(Vec::new(), vec![("LD_LIBRARY_PATH", usual)]);
         match name {
-            "eigh" => {
+            "eigh" | "svd-openmp" => {
                 let python = PathBuf::from("/usr/bin/python3");
                 ensure!(python.exists(), "Debian's numpy needs {}", python.display());
                 subject.command = script(python);

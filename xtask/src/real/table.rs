@@ -46,7 +46,7 @@ impl Row {
     pub(super) fn line(&self) -> String {
         let kind = if self.setting == Setting::Alone { Runtime::Libgomp } else { Runtime::One };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.2}"));
-        let mut cells = vec![self.program.to_owned(), self.setting.name().to_owned()];
+        let mut cells = vec![self.program.to_owned(), self.setting.name()];
         for runtime in Runtime::COLUMNS {
             let bound = if self.killed.contains(&runtime) { ">" } else { "" };
             cells.push(format!("{bound}{}", shown(self.median(runtime))));
@@ -112,6 +112,8 @@ mod tests {
         assert!(alone.ends_with("| 0.75 | 0.62 | 0.25 | 0.25 |"), "{alone}");
         let none = Row::new("gm", Setting::Hog).line();
         assert_eq!(none, "| gm | beside a hog | - | - | - | - | - | - | - | - | - | - | - |");
+        let beside = Row::new("svd", Setting::Beside("kmeans")).line();
+        assert!(beside.starts_with("| svd | beside kmeans | - |"), "{beside}");
         let columns = |text: &str| text.matches('|').count();
         assert!(head().lines().all(|line| columns(line) == columns(&none)), "{}", head());
     }
