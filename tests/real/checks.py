@@ -202,7 +202,16 @@ def closed():
         again([dot], 0)
 
 
+def endless():
+    """Calls of whole seconds until it is killed; it says a word before each."""
+    matrix = numpy.random.default_rng(3).random((3000, 3000))
+    while True:
+        print("in a call", flush=True)
+        matrix @ matrix
+
+
 NAMES = {
+    "endless": endless,
     "alone": again,
     "threads": in_threads,
     "fork": fork,

@@ -135,6 +135,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     stage.arenas()?;
     stage.tbb()?;
     stage.wheels()?;
+    stage.killed()?;
     stage.rare()?;
     stage.unsafe_places()?;
     stage.heirs()?;

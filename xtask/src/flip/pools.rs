@@ -3,10 +3,30 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use super::{Stage, is_ok};
-use crate::setup::must_succeed;
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use super::{LONGEST_RUN, Stage, is_ok};
+use crate::measure::{Dialogue, Manager, check_interrupt, processors};
+use crate::setup::{clean_environment, must_succeed};
 use crate::skips;
+
+/// In which a manager gives away what a program left that was killed, on a busy machine too.
+const SOON: Duration = Duration::from_secs(20);
+
+/// What is read of a report.
+#[derive(Deserialize)]
+struct Status {
+    programs: Vec<Program>,
+}
+
+#[derive(Deserialize)]
+struct Program {
+    pid: i32,
+    granted: u32,
+}
 
 /// What `tests/real/checks.py` can do.
 const WHEEL_CHECKS: [&str; 8] =
@@ -87,21 +107,9 @@ impl Stage<'_> {
         if checks.is_empty() {
             return Ok(());
         }
-        let named = std::env::var_os("NANOS_TEST_PYTHON").map(PathBuf::from);
-        let own = self.workspace.target.join("real/venv-pools/bin/python");
-        let python = named.unwrap_or_else(|| if own.exists() { own } else { "python3".into() });
         let script = self.workspace.root.join("tests/real/checks.py");
         for check in checks {
-            let mut imports = Command::new(&python);
-            let needs = "import numpy, scipy, joblib, threadpoolctl";
-            let found = imports.args(["-c", needs]).stderr(Stdio::null()).status();
-            if !found.is_ok_and(|status| status.success()) {
-                skips::note(format_args!(
-                    "flip: wheels-{check}: {} has no numpy, scipy, joblib and threadpoolctl",
-                    python.display()
-                ));
-                continue;
-            }
+            let Some(python) = self.python(&format!("wheels-{check}")) else { continue };
             let manager = self.manager("20ms")?;
             for _ in 0..self.options.rounds {
                 let mut command = manager.run(&python);
@@ -112,6 +120,101 @@ impl Stage<'_> {
             drop(manager);
         }
         Ok(())
+    }
+
+    /// The Python that has wheels, or a note that this check is skipped.
+    fn python(&self, check: &str) -> Option<PathBuf> {
+        let named = std::env::var_os("NANOS_TEST_PYTHON").map(PathBuf::from);
+        let own = self.workspace.target.join("real/venv-pools/bin/python");
+        let python = named.unwrap_or_else(|| if own.exists() { own } else { "python3".into() });
+        let mut imports = Command::new(&python);
+        let needs = "import numpy, scipy, joblib, threadpoolctl";
+        let found = imports.args(["-c", needs]).stderr(Stdio::null()).status();
+        if found.is_ok_and(|status| status.success()) {
+            return Some(python);
+        }
+        skips::note(format_args!(
+            "flip: {check}: {} has no numpy, scipy, joblib and threadpoolctl",
+            python.display()
+        ));
+        None
+    }
+
+    /// A program is killed in a call of OpenBLAS, whose jobs run on two processors' threads: the
+    /// one beside it has all processors soon.
+    pub(super) fn killed(&mut self) -> anyhow::Result<()> {
+        const NAME: &str = "wheels-killed";
+        if !self.wanted(NAME) {
+            return Ok(());
+        }
+        let Some(python) = self.python(NAME) else { return Ok(()) };
+        let cpus: Vec<String> = processors()?.iter().take(2).map(u32::to_string).collect();
+        let cpus = cpus.join(",");
+        let options = ["--policy", "equip", "--strangers", "ignore", "--cpus", &cpus];
+        let manager = Manager::start(&self.manager, &self.library, self.folder.path(), &options)?;
+        for _ in 0..self.options.rounds {
+            let outcome = self.kill_in_a_call(&manager, &python);
+            self.note(NAME, outcome);
+        }
+        manager.finish().map(drop)
+    }
+
+    fn kill_in_a_call(&self, manager: &Manager, python: &Path) -> anyhow::Result<String> {
+        let start = || {
+            let mut command = manager.run(python);
+            clean_environment(&mut command, &self.workspace.target);
+            command.arg(self.workspace.root.join("tests/real/checks.py")).arg("endless");
+            Dialogue::start(&mut command)
+        };
+        let in_a_call = |program: &mut Dialogue| {
+            let word = program.hear(b'\n', Instant::now() + LONGEST_RUN)?;
+            ensure!(word.as_deref() == Some("in a call"), "it said {word:?}");
+            Ok(())
+        };
+        let mut victim = start()?;
+        in_a_call(&mut victim)?;
+        self.await_grants(manager, "it has both processors", &[(victim.pid(), 2)])?;
+        // Its next call has two jobs.
+        in_a_call(&mut victim)?;
+        let mut other = start()?;
+        in_a_call(&mut other)?;
+        let both = [(victim.pid(), 1), (other.pid(), 1)];
+        self.await_grants(manager, "each has one processor", &both)?;
+        // Killed, and reaped.
+        drop(victim);
+        let killed = Instant::now();
+        self.await_grants(manager, "the other one has both processors", &[(other.pid(), 2)])?;
+        let took = killed.elapsed();
+        in_a_call(&mut other)?;
+        drop(other);
+        self.await_grants(manager, "no program is left", &[])?;
+        Ok(format!(", the processors came back in {took:.1?}"))
+    }
+
+    /// Waits until the manager has these programs, with so many processors each, and no other.
+    fn await_grants(
+        &self,
+        manager: &Manager,
+        what: &str,
+        wanted: &[(i32, u32)],
+    ) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let mut status = Command::new(&self.manager);
+            status.args(["status", "--json", "--socket"]).arg(manager.socket());
+            let said = status.output().context("cannot ask the manager")?.stdout;
+            let status: Status = serde_json::from_slice(&said)
+                .with_context(|| format!("it said {}", String::from_utf8_lossy(&said)))?;
+            let granted: Vec<_> = status.programs.iter().map(|it| (it.pid, it.granted)).collect();
+            if granted == wanted {
+                return Ok(());
+            }
+            if begin.elapsed() > SOON {
+                bail!("not so within {SOON:?}: {what}; granted are {granted:?}");
+            }
+            check_interrupt()?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// A client of permits, whose workers follow.
