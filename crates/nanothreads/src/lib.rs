@@ -54,6 +54,9 @@
 //! | a program for each usual task | [`recipes`] |
 //! | under a processor manager | [`managed`] |
 //!
+//! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
+//!
+//! <!-- For contributors; `cargo xtask graph` reads it.
 //! # Modules, from the bottom up
 //! 1. `builder`, `managed`, `process`, `touches`, `workers`: what belongs to the process and its
 //!    threads.
@@ -67,8 +70,7 @@
 //! 8. `teams`: reserved threads, for all of the above but these.
 //! 9. `papers`: several regions of one master at once, and both ways of dispatch; a feature.
 //! 10. `recipes`: documentation.
-//!
-//! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
+//! -->
 
 // What cannot be written must not panic: `platform::message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]

@@ -173,14 +173,39 @@ impl<T: Send, U: Send> ParChunksMut2<'_, T, U> {
         M: Fn(usize, &mut [T], &mut [U]) -> R + Sync,
         C: Fn(R, R) -> R + Sync,
     {
-        let (a, b) = (&self.first.slice, &self.second.slice);
-        let (length_a, length_b) = (self.first.chunk_length, self.second.chunk_length);
-        let map = |number| {
-            // SAFETY: - the loop runs each number once.
-            let (a, b) = unsafe { (a.chunk(number, length_a), b.chunk(number, length_b)) };
-            map(number, a, b)
-        };
+        // SAFETY: - the loop runs each number once.
+        let map = |number| unsafe { self.call(number, &map) };
         self.first.numbers.clone().reduce(identity, map, combine)
+    }
+
+    /// What `map` gives for each number of a chunk, in their order.
+    ///
+    /// ```
+    /// let (mut x, mut y) = ([1, 2, 3], [10, 20, 30]);
+    /// let sums = nanothreads::par_chunks_mut(&mut x, 2).zip(&mut y, 2).map(|_, x, y| {
+    ///     x.swap_with_slice(y);
+    ///     x.iter().sum::<i32>()
+    /// });
+    /// assert_eq!((sums, x), (vec![30, 30], [10, 20, 30]));
+    /// ```
+    ///
+    /// # Panics
+    /// As [`ParFor::collect`].
+    pub fn map<R: Send, F: Fn(usize, &mut [T], &mut [U]) -> R + Sync>(self, map: F) -> Vec<R> {
+        // SAFETY: - the loop runs each number once.
+        let map = |number| unsafe { self.call(number, &map) };
+        self.first.numbers.clone().collect(map)
+    }
+
+    /// # Safety
+    /// - There are chunks of this number, and no other use of them at the same time.
+    unsafe fn call<R>(&self, number: usize, body: impl Fn(usize, &mut [T], &mut [U]) -> R) -> R {
+        let Self { first, second } = self;
+        // SAFETY: - caller's contract.
+        let a = unsafe { first.slice.chunk(number, first.chunk_length) };
+        // SAFETY: - caller's contract.
+        let b = unsafe { second.slice.chunk(number, second.chunk_length) };
+        body(number, a, b)
     }
 }
 
