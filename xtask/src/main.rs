@@ -34,6 +34,7 @@ mod skips;
 mod suite;
 mod test;
 mod vm;
+mod weight;
 mod wheel;
 mod words;
 
@@ -85,6 +86,8 @@ enum Task {
     Flip(flip::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
+    /// Builds a small program with the library from nothing: its seconds, and its bytes.
+    Weight(weight::Options),
     /// Makes a Debian package of manager and drop-in library in target/dist.
     Deb(dist::Options),
     /// Makes a tarball of the same in target/dist.
@@ -109,6 +112,7 @@ fn main() -> anyhow::Result<()> {
         Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
         Task::San(options) => san::run(&workspace, &options).map(drop),
         Task::Vm(guest) => vm::run(&workspace, &guest).map(drop),
+        Task::Weight(options) => weight::run(&workspace, &options),
         Task::Wheel(options) => wheel::run(&workspace, &options).map(drop),
         Task::Report(options) => report::run(&workspace, &options),
         Task::Aarch64(options) => aarch64::run(&workspace, &options),
