@@ -115,5 +115,5 @@ pub use crate::report::{report, statistics};
 pub use crate::sizer::TeamSizer;
 pub use crate::teams::recall::Recall;
 pub use crate::teams::team::Team;
-pub use crate::teams::visits::on_each_worker;
+pub use crate::teams::visits::{on_each_worker, worker_count};
 pub use crate::work::{Member, Work};

@@ -35,7 +35,7 @@ pub fn statistics() -> Statistics {
 /// // SAFETY: - `nothing` takes no data, and does not unwind.
 /// unsafe { nanothreads_engine::Team::reserve(2).run(nothing, std::ptr::null()) };
 /// let report = nanothreads_engine::report();
-/// assert_eq!(report.lines().count(), nanothreads_engine::workers().len() + 1);
+/// assert_eq!(report.lines().count(), nanothreads_engine::worker_count() + 1);
 /// ```
 pub fn report() -> String {
     let sizer = source();

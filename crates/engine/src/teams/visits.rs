@@ -18,6 +18,11 @@ use crate::workers::worker::Worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+/// How many workers the process has now, whichever threads reserved them. It never falls.
+pub fn worker_count() -> usize {
+    pool().all().len()
+}
+
 /// Runs `visit` once on each worker of the process, whichever thread reserved it, with its number;
 /// returns how many there were when all are done. Workers of other masters come to it after the
 /// region that they are in.

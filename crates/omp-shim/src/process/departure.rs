@@ -118,7 +118,7 @@ fn is_deserted(process: u32) -> bool {
             _ => return false,
         }
     }
-    workers <= engine::workers().len()
+    workers <= engine::worker_count()
 }
 
 /// True when the thread with this folder is a zombie, or is no more.

@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(survey.pieces, [page(1)..page(16), page(32)..page(64), page(65)..page(81)]);
         assert_eq!((survey.undecided, survey.used), (63, 79));
         let survey = table.survey(false);
-        assert_eq!(survey.pieces, [page(32)..page(48)]);
+        assert_eq!(survey.pieces, std::slice::from_ref(&(page(32)..page(48))));
         assert_eq!((survey.undecided, survey.used), (16, 32));
         // Mixed: its pages from then on, from zero.
         table.granules[4].store(6, Relaxed);
