@@ -5,7 +5,7 @@
 //!    and what was left out.
 //! 2. `setup`: the workspace, compilers, commands.
 //! 3. `artifact`, `peers`, `shim`: what cargo built, other OpenMP libraries, and ours.
-//! 4. `aarch64`, `graph`, `hwloc`, `package`, `words`: checks of the sources.
+//! 4. `aarch64`, `graph`, `hwloc`, `package`, `weight`, `words`: checks of the sources.
 //! 5. `bench`, `demo`, `dist`, `real`, `san`, `suite`, `wheel`: measurements, packages and tools
 //!    that stand alone.
 //! 6. `conformance`, `flip`, `report`, `vm`: tasks that use some of those.

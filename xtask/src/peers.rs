@@ -1,8 +1,8 @@
 //! Other OpenMP libraries that unmodified programs are compared on: LLVM's libomp, under libgomp's
 //! name; and clang, whose programs are compared with those in Rust.
 //!
-//! libomp has libgomp's entry points, so that a program which gcc compiled runs on it as it is. What
-//! clang compiled asks for libomp's own and runs on nothing else.
+//! libomp has libgomp's entry points, so that a program which gcc compiled runs on it as it is.
+//! What clang compiled asks for libomp's own and runs on nothing else.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -53,8 +53,8 @@ fn children(parent: u32) -> Vec<String> {
     found
 }
 
-/// Sends a signal to a whole process group, as Ctrl-C does; 0 only asks for it. `false` where none of
-/// it is left.
+/// Sends a signal to a whole process group, as Ctrl-C does; 0 only asks for it. `false` where none
+/// of it is left.
 fn signal(group: u32, signal: libc::c_int) -> bool {
     // SAFETY: takes two numbers; callers pass the group of a child of theirs that has not been
     // waited for, or signal 0, which does nothing to it.

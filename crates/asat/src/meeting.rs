@@ -6,8 +6,8 @@
 //!    milliseconds where one waits for its turn.
 //! 2. In a *watch* ([`Plan::watch`]) the threads then stay together for longer than two turns of
 //!    the scheduler and read the clock all the time. A gap in the readings of one of them is a time
-//!    without a processor. This kernel lets a thread that was just woken run before a busy stranger,
-//!    so that the barrier alone misses most of these.
+//!    without a processor. This kernel lets a thread that was just woken run before a busy
+//!    stranger, so that the barrier alone misses most of these.
 //! 3. Each thread leaves the time of its last look where the others see it. With an early stop a
 //!    thread that finds another one's look too old ends the meeting for all: a bad test costs
 //!    little more than its threshold.

@@ -1,4 +1,5 @@
-//! Changing a manager that runs: `cpumgr policy`, `set`, `mpl`, `drain`, `attach`, `cancel`, `stop`.
+//! Changing a manager that runs: `cpumgr policy`, `set`, `mpl`, `drain`, `attach`, `cancel`,
+//! `stop`.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

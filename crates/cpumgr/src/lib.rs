@@ -4,25 +4,25 @@
 //! `examples/custom_policy.rs`.
 //!
 //! # Modules, from the bottom up
-//! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`, `inherited`,
-//!    `surprises`: parts.
-//! 2. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
-//! 3. `kernel`, `service`, `threads`: other processes' threads, the service manager.
-//! 4. `dropin`, `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: surroundings.
-//! 5. `api`: the door for clients.
-//! 6. `error`, `history`, `json`, `ledger`, `settings`, `shares`, `submissions`, `trace`: faults,
+//! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`: parts.
+//! 2. `inherited`, `surprises`: more of them.
+//! 3. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
+//! 4. `kernel`, `service`, `threads`: other processes' threads, the service manager.
+//! 5. `dropin`, `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: surroundings.
+//! 6. `api`: the door for clients.
+//! 7. `error`, `history`, `json`, `ledger`, `settings`, `shares`, `submissions`, `trace`: faults,
 //!    decisions, and what is kept.
-//! 7. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
-//! 8. `simulate`: the simulator.
-//! 9. `cli`, `config`, `reload`: command line and configuration. `numa`: pages of a process.
-//! 10. `daemon`, `server`: the manager's process, and the scheduler in it.
-//! 11. `output`, `papers`, `socket`, `style`: what a command shows, and which manager it asks.
-//! 12. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
-//! 13. `accounts`, `doctor`, `metrics`, `newcomer`, `replay`, `run`, `top`, `views`, `web`:
+//! 8. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
+//! 9. `simulate`: the simulator.
+//! 10. `cli`, `config`, `reload`: command line and configuration. `numa`: pages of a process.
+//! 11. `daemon`, `server`: the manager's process, and the scheduler in it.
+//! 12. `output`, `papers`, `socket`, `style`: what a command shows, and which manager it asks.
+//! 13. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
+//! 14. `accounts`, `doctor`, `metrics`, `newcomer`, `replay`, `run`, `top`, `views`, `web`:
 //!     the past, the machine, measures, traces, programs that are started, the screen, parts of a
 //!     report, browsers.
-//! 14. `jobserver`, `submit`: job tokens that follow a grant; programs that wait for their turn.
-//! 15. `command`: each command.
+//! 15. `jobserver`, `submit`: job tokens that follow a grant; programs that wait for their turn.
+//! 16. `command`: each command.
 
 use std::process::ExitCode;
 

@@ -198,8 +198,8 @@ impl Part {
         }
         command.args(words());
         let unblock = move || blocked.thread_unblock().map_err(std::io::Error::from);
-        // SAFETY: - between fork and exec it calls pthread_sigmask alone, which is async-signal-safe,
-        //           and allocates nothing.
+        // SAFETY: - between fork and exec it calls pthread_sigmask alone, which is
+        // async-signal-safe, and allocates nothing.
         unsafe { command.pre_exec(unblock) };
         let child = command.spawn();
         let child = child.map_err(|source| Error::Exec { program: "cpumgr".into(), source })?;
@@ -265,8 +265,8 @@ fn parent(args: &SubmitArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
         Some(array) => Box::new(array.numbers().map(Some)),
         None => Box::new(std::iter::once(None)),
     };
-    // Blocked from the first part to the end: a signal that comes in between waits for the next look,
-    // and never ends this process without its parts.
+    // Blocked from the first part to the end: a signal that comes in between waits for the next
+    // look, and never ends this process without its parts.
     let wanted: SigSet =
         [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGHUP].into_iter().collect();
     wanted.thread_block().map_err(system("pthread_sigmask"))?;

@@ -2,7 +2,8 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `pieces`: an iterator in pieces of neighbours, which the members of a team take.
-//! 2. `fill`: pieces that write their items where they belong.
+//! 2. `work`: what is done with the items of a piece.
+//! 3. `fill`: pieces that write their items where they belong.
 
 mod fill;
 mod pieces;

@@ -9,9 +9,10 @@
 //! 4. `error`, `fault`: errors of system calls, and calls that fail when a test wants it.
 //! 5. `futex`, `affinity`, `descriptor`, `file`, `mapping`, `signals`, `standing`: words to sleep
 //!    on, sets of processors, descriptors, small files, address space, signals, niceness.
-//! 6. `cgroup`, `clock`, `event`, `mask`, `numa`, `page_fault`, `process`, `pthread`, `scheduling`,
-//!    `shm`, `stack`, `topology`, `userfault`: one thing of the kernel each.
-//! 7. `fdpass`, `guard`, `load`, `membarrier`, `sampling`: what is made of several of those.
+//! 6. `cgroup`, `clock`, `event`, `mask`, `numa`, `page_fault`, `process`: one thing of the kernel
+//!    each.
+//! 7. `pthread`, `scheduling`, `shm`, `stack`, `topology`, `userfault`: more of them.
+//! 8. `fdpass`, `guard`, `load`, `membarrier`, `sampling`: what is made of several of those.
 
 // What cannot be written must not panic: `message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]

@@ -49,10 +49,7 @@ impl Loops for OneThread {
         chunk_length: usize,
         body: impl Fn(usize, &mut [T]) + Sync,
     ) {
-        slice
-            .chunks_mut(chunk_length)
-            .enumerate()
-            .for_each(|(number, chunk)| body(number, chunk));
+        slice.chunks_mut(chunk_length).enumerate().for_each(|(number, chunk)| body(number, chunk));
     }
 }
 

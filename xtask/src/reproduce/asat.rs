@@ -11,9 +11,9 @@
 //!
 //! # What is written
 //! `asat.csv` (one row for each copy, with machine, kernel, commit and compiler), and `asat.html`
-//! with the figures, which are `asat-N.svg`, too: wall time to the better of FTS and SINGLE, and the
-//! share of time at joins, for each grain. What the paper says stands beside what was measured on
-//! that page, in the text that is printed, and in `asat.txt`.
+//! with the figures, which are `asat-N.svg`, too: wall time to the better of FTS and SINGLE, and
+//! the share of time at joins, for each grain. What the paper says stands beside what was measured
+//! on that page, in the text that is printed, and in `asat.txt`.
 
 mod beside;
 mod ended;
@@ -175,7 +175,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         library,
         interval: options.interval,
         caches: caches(options.sets)?,
-        about: About::of(workspace)?,
+        about: About::of(workspace, None)?,
         load: Load::default(),
     };
     let mut rows = Vec::new();
@@ -242,7 +242,7 @@ fn caches(sizes: Sizes) -> anyhow::Result<Option<Caches>> {
 
 /// What the page says of a run.
 fn told(about: &About) -> Vec<String> {
-    let About { processors, machine, kernel, commit, compiler, flags } = about;
+    let About { processors, machine, kernel, commit, compiler, flags, clang: _ } = about;
     vec![
         format!(
             "{processors} x {machine}, Linux {kernel}, commit {commit}, gcc {compiler} ({flags})"

@@ -1,4 +1,5 @@
-//! What a record says: ratios of turnarounds to yardsticks, and how equal copies were treated. Pure.
+//! What a record says: ratios of turnarounds to yardsticks, and how equal copies were treated.
+//! Pure.
 //!
 //! # The yardsticks
 //! K copies of a program on P processors can take, on average, no less than the larger of

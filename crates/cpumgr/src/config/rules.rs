@@ -1,5 +1,5 @@
-//! What a configuration says of single users and programs, weights and limits, and of the group that
-//! administers.
+//! What a configuration says of single users and programs, weights and limits, and of the group
+//! that administers.
 //!
 //! # Rules
 //! - R1 A user's table is named by its name or its number, a program's by the name that the kernel

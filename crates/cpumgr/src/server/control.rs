@@ -13,8 +13,8 @@ use crate::daemon::background;
 use crate::guarded::Guarded;
 use crate::limits::{self, Weight};
 
-/// Whether it is about the client itself, which says 0: in a container it knows no number of its own
-/// that the manager knows. Then the number is `pid`.
+/// Whether it is about the client itself, which says 0: in a container it knows no number of its
+/// own that the manager knows. Then the number is `pid`.
 fn names_itself(control: &mut Control, pid: i32) -> bool {
     let named = match control {
         Control::Team { pid, .. }

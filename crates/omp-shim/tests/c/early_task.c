@@ -1,4 +1,4 @@
-/* A body that had no task for some regions makes one at the very start of a part, in a large team: those who are called back for it
+/* A body that had no task for some regions makes one at the very start of a part, in a large team: the members that are called back for it
  * have parts of their own, which may not have reached them yet. Each body is a function of its own, since one that had a task is
  * never again taken for one without. */
 #include <omp.h>

@@ -52,7 +52,7 @@ static void waits(void) {
 }
 
 /* A task that waits by `taskyield` for an older one, which its own thread must not run: a helper that fell asleep before does. The body
- * has had regions without tasks, so that nobody expects any. */
+ * has had regions without tasks, so that none is expected. */
 static void yields(int with_tasks) {
   int done = 0;
 #pragma omp parallel num_threads(2)

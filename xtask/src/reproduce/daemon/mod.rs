@@ -102,7 +102,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
             _ if copies == 1 => true,
             _ => {
                 let wanted = options.copies.iter().any(|it| usize::from(*it) == copies);
-                wanted && cell.repetition % 2 == 0
+                wanted && cell.repetition.is_multiple_of(2)
             }
         }
     };
