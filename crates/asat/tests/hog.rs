@@ -1,42 +1,13 @@
 //! A program beside a stranger that comes and goes: its team follows.
 
+mod support;
+
 use asat::Settings;
-use engine::{Member, Team};
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-
-/// Some 200 us of work for each member.
-///
-/// # Safety
-/// - Needs nothing.
-unsafe fn work(_: *const (), _: Member) {
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_micros(200) {
-        std::hint::spin_loop();
-    }
-}
-
-/// Forks regions of the size that is granted until `is_enough` says so of that size, or the time is
-/// over. Returns how long that took.
-fn until(
-    most: usize,
-    limit: Duration,
-    mut is_enough: impl FnMut(usize) -> bool,
-) -> Option<Duration> {
-    let begin = Instant::now();
-    while begin.elapsed() < limit {
-        let size = engine::grant_for(most);
-        assert!((1..=most).contains(&size));
-        // SAFETY: - takes no data, and does not unwind.
-        unsafe { Team::reserve(size).run(work, std::ptr::null()) };
-        if is_enough(size) {
-            return Some(begin.elapsed());
-        }
-    }
-    None
-}
+use std::time::Duration;
+use support::until;
 
 #[test]
 fn the_team_shrinks_beside_a_stranger_and_grows_when_that_has_gone() {
