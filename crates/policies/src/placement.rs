@@ -270,6 +270,11 @@ impl Placement {
                 tenants.last[cpu] = master.tenant;
             }
         }
+        // What it held before is another application's to keep from now on (P3).
+        let placed = self.tenants.list.iter_mut().zip(&lodgings);
+        for (tenant, _) in placed.filter(|(_, it)| matches!(it, Lodging::Nothing)) {
+            tenant.held = 0;
+        }
         self.put_up(decision, &mut lodgings);
         lodgings
     }

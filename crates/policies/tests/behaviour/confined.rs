@@ -99,6 +99,19 @@ fn a_program_that_finds_nothing_in_its_set_is_a_guest_where_fewest_are() {
 }
 
 #[test]
+fn one_that_shared_as_a_guest_takes_nothing_back_from_a_program_that_is_there_now() {
+    let machine = machine(1, 1, 3, 1);
+    let mut placement = Placement::new();
+    placement.confine(AppId(1), &[0, 2]);
+    assert_eq!(arrive(&mut placement, &machine, &[(1, Some(1))]), [vec![0]]);
+    let crowded = [(1, None), (2, Some(2)), (3, None)];
+    assert_eq!(arrive(&mut placement, &machine, &crowded), [vec![0], vec![0, 1], vec![2]]);
+    // The third one leaves: there is room for the first beside the second.
+    let two = [(1, Some(1)), (2, Some(2))];
+    assert_eq!(arrive(&mut placement, &machine, &two), [vec![2], vec![0, 1]]);
+}
+
+#[test]
 fn masters_that_share_stay_inside_and_leave_the_others_their_part() {
     let two = machine(1, 1, 2, 1);
     let shared = [(1, None), (2, None), (3, None)];
