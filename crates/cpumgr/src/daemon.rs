@@ -317,7 +317,10 @@ fn serve_after(
     let level = match (options.level.or(environment.mpl), left_to) {
         (Some(level), _) => level.number(),
         (None, Some(left)) if !left.programs_only => left.level,
-        (None, _) => of_files.mpl.and_then(Level::number),
+        // The programs that wait are handed on, too: what holds them back goes with them, unless
+        // the configuration says how many may run.
+        (None, Some(left)) => of_files.mpl.map_or(left.level, Level::number),
+        (None, None) => of_files.mpl.and_then(Level::number),
     };
     let usual = || of_files.make_policy().map_err(Error::Usage);
     let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;

@@ -82,7 +82,7 @@ fn start(socket: Option<&Path>, file: &Path, most: u64) -> Result<(), Error> {
         if begin.elapsed() >= PATIENCE {
             let message = format!(
                 "the manager does not write to {path}: its log says why (it replaces only files of \
-                 its own user, and follows no links)"
+                 its own user, follows no links, and writes nothing where the disk is full)"
             );
             return Err(Error::Apart { message, code: FAILED });
         }

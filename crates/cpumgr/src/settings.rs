@@ -8,7 +8,8 @@
 //!    no user decided to drop its settings. A kill, and the loss of the socket file, keep it. So do
 //!    `cpumgr restart` and a `run` that replaces an idle manager, but an idle end of the next
 //!    manager forgets what they hand on. SIGUSR2, by which a service is restarted, keeps programs,
-//!    places and what is attached alone.
+//!    places and what is attached alone, and the level, unless the configuration names one: a queue
+//!    does not open because its manager is restarted.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace, level and what
 //!    was drained from it, unless its own options say otherwise. A program that ran counts as
 //!    running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and is

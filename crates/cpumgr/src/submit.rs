@@ -25,7 +25,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use arena::client::Connection;
-use arena::message::{FromManager, ToManager};
+use arena::message::ToManager;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -184,6 +184,33 @@ struct Part {
     began: Option<Instant>,
     /// When it was told to end.
     warned: Option<Instant>,
+    /// It has ended, and the manager is told how.
+    told: Option<Told>,
+}
+
+/// Tells the manager how a program ended. While it does not answer, the others are looked after.
+struct Told {
+    /// `None`: there is no manager, and so no submission that waits for that.
+    connection: Option<Connection>,
+    until: Instant,
+}
+
+impl Told {
+    fn begin(named: Option<&Path>, pid: i32, code: i32) -> Self {
+        let connect = || {
+            let socket = socket::to_run(named).ok()??;
+            let connection = Connection::open(&socket, ANSWER).ok()?;
+            connection.send(&ToManager::Outcome { pid, code }).ok()?;
+            Some(connection)
+        };
+        Self { connection: connect(), until: Instant::now() + ANSWER }
+    }
+
+    /// It knows, refused (the program was never in its queue), or had its time.
+    fn is_over(&self) -> bool {
+        let hears = |connection: &Connection| !has_something(connection);
+        !self.connection.as_ref().is_some_and(hears) || self.until <= Instant::now()
+    }
 }
 
 impl Part {
@@ -205,7 +232,7 @@ impl Part {
         let child = child.map_err(|source| Error::Exec { program: "cpumgr".into(), source })?;
         let pidfd = process::pidfd_open(Pid(child.id().cast_signed()))?;
         let tell = Some(File::from(reads));
-        Ok(Self { child, pidfd, index, tell, began: None, warned: None })
+        Ok(Self { child, pidfd, index, tell, began: None, warned: None, told: None })
     }
 
     fn pid(&self) -> i32 {
@@ -223,8 +250,11 @@ impl Part {
         Some(String::from_utf8_lossy(&said[..read]).into_owned())
     }
 
-    /// When something is to be done about its time limit.
+    /// When something is to be done about its time limit, or its end.
     fn due(&self, limit: Option<Duration>) -> Option<Instant> {
+        if let Some(told) = &self.told {
+            return Some(told.until);
+        }
         let over = self.began? + limit?;
         Some(self.warned.map_or(over, |warned| warned + MERCY))
     }
@@ -246,7 +276,14 @@ impl Part {
         let _sent = process::pidfd_send_signal(&self.pidfd, signal as i32);
     }
 
-    /// Its exit code, if it has ended; it is not waited for yet.
+    /// Its exit code, if it has ended and the manager was told so; it is not waited for yet.
+    fn ended(&mut self, named: Option<&Path>) -> Result<Option<i32>, Error> {
+        let Some(code) = self.code()? else { return Ok(None) };
+        let pid = self.pid();
+        let told = self.told.get_or_insert_with(|| Told::begin(named, pid, code));
+        Ok(told.is_over().then_some(code))
+    }
+
     fn code(&self) -> Result<Option<i32>, Error> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
         let status = waitid(Id::Pid(UnixPid::from_raw(self.pid())), flags);
@@ -304,14 +341,14 @@ fn parent(args: &SubmitArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
                 // The one that asked may have gone.
                 let _told = std::io::Write::write_all(&mut tell, said.as_bytes());
             }
-            if part.due(args.time_limit).is_some_and(|due| due <= Instant::now()) {
+            let is_due = part.due(args.time_limit).is_some_and(|due| due <= Instant::now());
+            if is_due && part.told.is_none() {
                 part.end(args.time_limit, warn);
             }
-            let Some(code) = part.code()? else {
+            let Some(code) = part.ended(args.run.socket.as_deref())? else {
                 left.push(part);
                 continue;
             };
-            report(args.run.socket.as_deref(), part.pid(), code);
             (count, last) = (count + 1, code);
             if code != 0 {
                 failed.extend(part.index);
@@ -336,17 +373,19 @@ fn parent(args: &SubmitArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
     Ok(i32::from(FAILED))
 }
 
-fn has_something(tell: &File) -> bool {
+fn has_something(tell: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(tell.as_fd(), PollFlags::POLLIN)];
     poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
-/// Until a part says something or ends, a signal comes, or a time is over.
+/// Until a part says something or ends, the manager answers, a signal comes, or a time is over.
 fn wait(parts: &[Part], signals: &SignalFd, limit: Option<Duration>) -> Result<(), Error> {
     let wants = |fd| PollFd::new(fd, PollFlags::POLLIN);
     let mut fds = vec![wants(signals.as_fd())];
     for part in parts {
-        fds.push(wants(part.pidfd.as_fd()));
+        // That of one that has ended is always readable.
+        let connection = part.told.as_ref().and_then(|told| told.connection.as_ref());
+        fds.push(wants(connection.map_or(part.pidfd.as_fd(), AsFd::as_fd)));
         fds.extend(part.tell.as_ref().map(|tell| wants(tell.as_fd())));
     }
     let due = parts.iter().filter_map(|part| part.due(limit)).min();
@@ -357,15 +396,5 @@ fn wait(parts: &[Part], signals: &SignalFd, limit: Option<Duration>) -> Result<(
     match poll(&mut fds, timeout) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
         Err(errno) => Err(system("poll")(errno)),
-    }
-}
-
-/// Tells the manager, if there is one: without it no submission waits for that.
-fn report(named: Option<&Path>, pid: i32, code: i32) {
-    let Ok(Some(socket)) = socket::to_run(named) else { return };
-    let Ok(connection) = Connection::open(&socket, ANSWER) else { return };
-    if connection.send(&ToManager::Outcome { pid, code }).is_ok() {
-        // Refused: it was never in the queue.
-        let _answer: Result<(FromManager, _), _> = connection.receive();
     }
 }

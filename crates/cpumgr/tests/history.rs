@@ -109,6 +109,14 @@ fn a_full_disk_costs_the_history_and_is_told_once() {
     let manager = start(state.path());
     assert_eq!(rows(&manager, &[]).len(), 0);
     let mut program = manager.program(1, 1);
+    let first = manager.program(1, 1);
+    let written = u64::from(first.pid());
+    first.kill();
+    eventually("its end is written", || {
+        let bytes = std::fs::read(state.path().join("history.redb")).ok()?;
+        let text = format!("\"pid\":{written},\"state\":\"ended\"");
+        bytes.windows(text.len()).any(|it| it == text.as_bytes()).then_some(())
+    });
     let others: Vec<_> = (0..3).map(|_| manager.program(1, 1)).collect();
     // No file of its may grow from now on (nor memory that a newcomer would share with it).
     if !cannot_write(&manager) {
@@ -125,7 +133,10 @@ fn a_full_disk_costs_the_history_and_is_told_once() {
     assert!(program.seen().alive && manager.status().programs.len() == 1);
     // Told once: the log is such a file itself, so what was told before the limit is all of it.
     assert!(manager.log().matches("the history is not written").count() <= 1);
-    assert!(!rows(&manager, &["--each"]).is_empty(), "what is not written is answered");
+    let told = rows(&manager, &["--each"]);
+    let has = |pid: u64| told.iter().any(|row| row["pid"] == pid);
+    assert!(has(written), "what is in the file: {told:?}");
+    assert!(told.len() >= 4 && has(u64::from(program.pid())), "what is not written: {told:?}");
 }
 
 /// The sizes of all files that the manager writes have a limit from now on: false where that cannot

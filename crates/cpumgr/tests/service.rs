@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use cpumgr::administration::QueueReport;
 use cpumgr::status::Report;
 use nix::libc;
 use platform::{fdpass, process};
@@ -396,6 +397,35 @@ fn a_restart_of_the_service_keeps_programs_and_reads_the_configuration() {
     program.until("it is taken in again", |seen| seen.alive);
     assert_eq!(fs::metadata(service.socket()).unwrap().ino(), file);
     other.0.kill().unwrap();
+}
+
+#[test]
+fn a_restart_of_the_service_keeps_the_level_unless_the_configuration_names_one() {
+    let mut service = Service::new(&[], None);
+    let file = service.dir.path().join("config.toml");
+    fs::write(&file, "").unwrap();
+    service.options.extend(["--config".to_owned(), file.to_str().unwrap().to_owned()]);
+    service.start(&[]);
+    service.hear_until("FDSTORE=1");
+    assert!(
+        cpumgr().args(["mpl", "0", "--socket"]).arg(service.socket()).status().unwrap().success()
+    );
+    let level = |service: &Service| QueueReport::ask(&service.socket()).unwrap().queue.level;
+    let restart = |service: &mut Service| {
+        service.signal(libc::SIGUSR2);
+        service.ends();
+        service.start(&[]);
+        service.hear_until("READY=1");
+    };
+    restart(&mut service);
+    assert_eq!(level(&service), Some(0), "what waits goes on waiting");
+    // What the file says stands above it, and is not forgotten after that.
+    fs::write(&file, "mpl = 3\n").unwrap();
+    restart(&mut service);
+    assert_eq!(level(&service), Some(3));
+    fs::write(&file, "").unwrap();
+    restart(&mut service);
+    assert_eq!(level(&service), Some(3));
 }
 
 #[test]

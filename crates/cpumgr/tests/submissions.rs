@@ -147,6 +147,24 @@ fn a_signal_to_the_parent_of_an_array_ends_its_parts_and_never_the_parent_alone(
 }
 
 #[test]
+fn a_manager_that_does_not_answer_is_waited_for_once_and_not_for_each_part() {
+    let manager = Manager::start(&[]);
+    let mut parent = submit(&manager, &["--array", "1-8"], "read -r word").spawn().unwrap();
+    eventually("all run", || {
+        (QueueReport::ask(&manager.socket()).unwrap().queue.running == 8).then_some(())
+    });
+    manager.signal(nix::libc::SIGSTOP);
+    let begin = std::time::Instant::now();
+    drop(parent.stdin.take());
+    let status = parent.wait().unwrap();
+    let took = begin.elapsed();
+    manager.signal(nix::libc::SIGCONT);
+    assert_eq!(status.code(), Some(1), "each of them read the end of its input");
+    // It has two seconds to answer: one part after the other would take sixteen.
+    assert!(took < std::time::Duration::from_secs(8), "{took:?}");
+}
+
+#[test]
 fn an_array_runs_each_of_its_numbers_as_many_at_a_time_as_the_level_allows() {
     let manager = Manager::start(&["--mpl", "2"]);
     let dir = tempfile::tempdir().unwrap();

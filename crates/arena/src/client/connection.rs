@@ -1,6 +1,6 @@
 //! One conversation with a manager.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,13 @@ pub struct Connection {
     socket: OwnedFd,
     path: PathBuf,
     timeout: Duration,
+}
+
+/// Readable when the manager has said something, or hung up.
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 impl Connection {

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::RunArgs;
 use super::exit_codes::EXIT_CODES;
-use super::value::age;
+use super::value::{age, time_limit};
 
 /// What `submit` can be told.
 #[derive(Clone, Debug, Args)]
@@ -30,7 +30,7 @@ pub struct SubmitArgs {
     /// with --wait: `cpumgr` stays as its parent, and where that is killed nothing ends it. Jobs
     /// with --procs may start before others that cannot start yet, where they are over in time by
     /// this limit.
-    #[arg(long, value_name = "TIME", value_parser = age)]
+    #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub time_limit: Option<Duration>,
     /// Starts it when so many processors are free for it, and keeps them for it until it ends; of
     /// 4..16 as many as there are then. Jobs start in their order, and one that does not delay the

@@ -184,6 +184,14 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|error| format!("{error}; or days: 90d"))
 }
 
+/// A time after which a program is ended: none is no limit that any program could keep.
+pub(crate) fn time_limit(text: &str) -> Result<Duration, String> {
+    match age(text)? {
+        Duration::ZERO => Err("a program cannot run for no time; write a longer one: 30min".into()),
+        time => Ok(time),
+    }
+}
+
 /// Of the fair share of a queue.
 pub(crate) fn fair_share(text: &str) -> Result<FairShare, String> {
     let possible = Duration::from_secs(60)..=Duration::from_secs(3650 * 86_400);

@@ -3,13 +3,16 @@
 //! Each write is a transaction that is on the disk when it returns: a file of which the writer was
 //! killed opens as it was after the last one.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use arena::message::{Account, RunState};
-use nix::fcntl::OFlag;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use redb::backends::InMemoryBackend;
 use redb::{
-    Database, DatabaseError, ReadableTable, StorageError, TableDefinition, TransactionError,
+    Database, DatabaseError, ReadableTable, StorageBackend, StorageError, TableDefinition,
+    TransactionError,
 };
 
 use super::Bounds;
@@ -114,6 +117,34 @@ impl Store {
         let transaction = store.database.begin_read()?;
         store.last = transaction.open_table(RUNS)?.last()?.map_or(0, |(number, _)| number.value());
         Ok(store)
+    }
+
+    /// What the file holds, read into memory, for questions: opening it in place writes, which a
+    /// full disk refuses. What a writer left half done there is mended in memory alone.
+    ///
+    /// # Errors
+    /// Also when there is no such file, or another manager has it.
+    pub(crate) fn in_memory(path: &Path) -> Result<Self, StoreError> {
+        let place = own_file::Place::of(path)?;
+        if place.look()?.is_none() {
+            return Err(io::Error::from(io::ErrorKind::NotFound).into());
+        }
+        let file = place.open(OFlag::O_RDONLY, own_file::OWN)?;
+        // As the database locks it; held until all is read.
+        let mut file =
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| {
+                if errno == Errno::EWOULDBLOCK {
+                    StoreError::Taken
+                } else {
+                    io::Error::from(errno).into()
+                }
+            })?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let memory = InMemoryBackend::new();
+        memory.set_len(bytes.len() as u64)?;
+        memory.write(0, &bytes)?;
+        Ok(Self { database: Database::builder().create_with_backend(memory)?, last: 0 })
     }
 
     /// A number for a run that came at this time: times are in order, and numbers too where the

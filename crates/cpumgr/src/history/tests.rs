@@ -111,6 +111,24 @@ fn a_place_that_cannot_be_written_costs_the_history_and_nothing_else() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_read_all_the_same_and_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.redb");
+    assert!(Store::in_memory(&path).is_err() && !path.exists(), "none is made");
+    let mut store = Store::open(&path).unwrap();
+    store.write(&[(5, &run(7, "lu", 10)), (6, &run(7, "bt", 20))]).unwrap();
+    assert!(matches!(Store::in_memory(&path), Err(StoreError::Taken)), "its writer may be writing");
+    // As a killed writer leaves it: not closed.
+    let before = fs::read(&path).unwrap();
+    drop(store);
+    fs::write(&path, &before).unwrap();
+    let mut names = Vec::new();
+    Store::in_memory(&path).unwrap().each(|number, it| names.push((number, it.program))).unwrap();
+    assert_eq!(names, [(5, "lu".to_owned()), (6, "bt".to_owned())]);
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
 fn what_is_no_history_is_put_aside() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("history.redb");

@@ -133,7 +133,12 @@ impl Writer {
     fn each(&mut self, mut take: impl FnMut(Account)) {
         let newer: Vec<u64> =
             self.waiting.keys().filter_map(|serial| self.numbers.get(serial)).copied().collect();
-        if let Some(store) = &self.store {
+        // What was written is there while the disk is full, too.
+        let copy = match self.store {
+            Some(_) => None,
+            None => Store::in_memory(&self.path).ok(),
+        };
+        if let Some(store) = self.store.as_ref().or(copy.as_ref()) {
             let read = store.each(|number, run| {
                 if !newer.contains(&number) {
                     take(run);

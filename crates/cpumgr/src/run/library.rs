@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -60,9 +61,15 @@ fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
 
 /// A search path with `directory` in front. An empty part would mean the current directory: none is
 /// made.
+/// A list of paths with this one as its first; one that is there already (`run` started by `run`)
+/// is not put there again.
 fn in_front(directory: &Path, path: Option<&OsStr>) -> OsString {
     let mut all = directory.as_os_str().to_owned();
     if let Some(path) = path.filter(|path| !path.is_empty()) {
+        let first = path.as_bytes().split(|byte| *byte == b':').next();
+        if first == Some(all.as_bytes()) {
+            return path.to_owned();
+        }
         all.push(":");
         all.push(path);
     }
@@ -78,5 +85,12 @@ mod tests {
         assert_eq!(in_front(Path::new("/a"), None), "/a");
         assert_eq!(in_front(Path::new("/a"), Some("".as_ref())), "/a");
         assert_eq!(in_front(Path::new("/a"), Some("/b:/c".as_ref())), "/a:/b:/c");
+        assert_eq!(in_front(Path::new("/a"), Some("/b:/a".as_ref())), "/a:/b:/a");
+    }
+
+    #[test]
+    fn a_library_that_is_the_first_already_is_not_put_there_again() {
+        assert_eq!(in_front(Path::new("/a"), Some("/a:/b".as_ref())), "/a:/b");
+        assert_eq!(in_front(Path::new("/a"), Some("/ab:/b".as_ref())), "/a:/ab:/b");
     }
 }

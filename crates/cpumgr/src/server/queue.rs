@@ -34,6 +34,7 @@ use policies::{AppId, AppView, Waiting};
 
 use super::Server;
 use super::bounds::{MAX_PLACES, MAX_PROGRAMS};
+use super::connection::Connection;
 use crate::duration;
 use crate::escape::escape;
 use crate::submissions::Verdict;
@@ -325,21 +326,34 @@ impl Server {
     pub(super) fn started(&self) -> Vec<AppView> {
         let programs =
             self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
-        let mut known: BTreeSet<_> =
-            programs.chain(self.attached.values().map(|it| it.pid)).collect();
+        let mut known: BTreeSet<_> = programs
+            .chain(self.attached.values().map(|it| it.pid))
+            .chain(self.waiting_processes())
+            .collect();
         let announced = self.connections.values().filter(|it| it.announced && it.program.is_none());
         let started = announced.filter(|it| known.insert(it.peer.pid));
         started.map(|it| AppView::new(AppId(it.serial), it.request)).collect()
     }
 
-    /// Processes that run: registered, announced or admitted; each counts once.
+    /// Processes that run: registered, announced or admitted; each counts once. One that was
+    /// announced or admitted and waits has become `cpumgr submit` since: what it was before is
+    /// over, and it does not wait for itself.
     pub(super) fn running(&self) -> usize {
-        let running = self.connections.values().filter(|it| it.program.is_some() || it.announced);
+        let waits: BTreeSet<Pid> = self.waiting_processes().collect();
+        let runs = |it: &&Connection| {
+            it.program.is_some() || it.announced && !waits.contains(&it.peer.pid)
+        };
+        let running = self.connections.values().filter(runs);
         running
             .map(|it| it.peer.pid)
             .chain(self.attached.values().map(|it| it.pid))
             .collect::<BTreeSet<_>>()
             .len()
+    }
+
+    fn waiting_processes(&self) -> impl Iterator<Item = Pid> {
+        let connection = |place: &Place| self.connections.get(&place.serial);
+        self.queue.iter().filter_map(connection).map(|it| it.peer.pid)
     }
 
     /// The queue, for client `serial`, without the places of other users that it may not see.

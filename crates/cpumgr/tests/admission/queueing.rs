@@ -88,6 +88,30 @@ fn a_level_that_rises_starts_what_waits_and_a_killed_one_leaves_the_queue() {
 }
 
 #[test]
+fn a_submission_that_becomes_a_submission_waits_for_others_and_not_for_itself() {
+    let manager = Manager::start(&["--mpl", "1"]);
+    let socket = manager.socket();
+    let again = |verb: &str, words: &[&str]| {
+        let mut command = cpumgr();
+        let program = command.get_program().to_owned();
+        command.args([verb, "--preload", "never", "--socket"]).arg(&socket).arg("--").arg(program);
+        command.args(["submit", "--preload", "never", "--socket"]).arg(&socket).arg("--");
+        command.args(words).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for verb in ["submit", "run"] {
+        assert!(again(verb, &["true"]).wait().unwrap().success(), "{verb}");
+    }
+    // Another one that runs is waited for.
+    let mut first = submitted(&manager);
+    eventually("the first runs", || (queue(&manager).queue.running == 1).then_some(()));
+    let mut second = again("submit", &["true"]);
+    eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
+    assert_eq!(queue(&manager).queue.running, 1);
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success() && second.wait().unwrap().success());
+}
+
+#[test]
 fn pdpa_keeps_its_level_until_a_program_has_waited_for_too_long() {
     let manager = Manager::start(&["--policy", "pdpa"]);
     done(&manager, &["policy", "level=1", "max-level=1", "max-wait=1h"]);
