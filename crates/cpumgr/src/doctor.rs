@@ -14,6 +14,7 @@ use crate::style::Style;
 use crate::{json, preload};
 
 mod machine;
+mod others;
 mod pools;
 mod process;
 

@@ -25,7 +25,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// What stands for no file at all.
 const NONE: &str = "none";
 /// What the environment may say, with the keys that mean the same in a file.
-const VARIABLES: [(&str, &str); 17] = [
+pub(super) const VARIABLES: [(&str, &str); 17] = [
     ("CPUMGR_POLICY", "policy"),
     ("CPUMGR_QUANTUM", "quantum"),
     ("CPUMGR_GRACE", "grace"),

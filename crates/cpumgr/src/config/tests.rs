@@ -32,6 +32,63 @@ fn a_mistake_is_named_with_its_line_and_with_what_is_allowed() {
     }
 }
 
+/// The keys that the reader says are allowed.
+fn keys(allowed: &str) -> Vec<&str> {
+    let keys: Vec<&str> = allowed.split('`').skip(3).step_by(2).collect();
+    assert!(keys.len() >= 12, "{allowed}");
+    keys
+}
+
+#[test]
+fn every_key_has_its_variable() {
+    let (_, allowed) = line_and_text("colour = 1");
+    // Tables have none.
+    let tables = ["parameters", "users", "programs", "classes", "class-rules"];
+    let mut keys = keys(&allowed);
+    keys.retain(|key| !tables.contains(key));
+    let name = |key: &&str| format!("CPUMGR_{}", key.to_uppercase().replace('-', "_"));
+    let mut wanted: Vec<_> = keys.iter().map(|key| (name(key), (*key).to_owned())).collect();
+    let found = sources::VARIABLES.map(|(name, key)| (name.to_owned(), key.to_owned()));
+    let mut found = found.to_vec();
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn the_shipped_file_has_the_parameters_of_every_policy_with_their_defaults() {
+    let (_, below) = SHIPPED.split_once("# Their defaults:\n").unwrap();
+    let below = below.lines().map_while(|line| line.strip_prefix('#'));
+    let words: Vec<&str> = below.flat_map(str::split_whitespace).collect();
+    let value = |value: &Value| match value {
+        Value::Time(_) => format!("\"{value}\""),
+        _ => value.to_string(),
+    };
+    let mut wanted = Vec::new();
+    for name in limits::builtin().names() {
+        let parameters = limits::policy(name).unwrap().parameters();
+        let all = parameters.iter().map(|it| format!("{} = {}", it.key, value(&it.value)));
+        let all: Vec<String> = all.collect();
+        if !all.is_empty() {
+            wanted.push(format!("{name}: {}", all.join(", ")));
+        }
+    }
+    assert_eq!(words.join(" "), wanted.join(" "));
+}
+
+#[test]
+fn the_shipped_file_names_its_sources_and_what_stands_above_it() {
+    let (head, _) = SHIPPED.split_once("\npolicy = ").unwrap();
+    for base in ["/usr/lib/cpumgr/cpumgr.toml", "/etc/cpumgr/cpumgr.toml"] {
+        assert!(head.contains(&format!("{base}.d/*.toml")), "drop-ins of {base}");
+    }
+    assert!(head.contains("CPUMGR_CONFIG") && head.contains("--config"), "{head}");
+    let (before, _) = SHIPPED.split_once("\nidle-exit = ").unwrap();
+    let (_, of_idleness) = before.rsplit_once("\n\n").unwrap();
+    let background = crate::duration::show(crate::daemon::BACKGROUND_IDLE);
+    assert!(of_idleness.contains(&background) && of_idleness.contains("--background"));
+}
+
 #[test]
 fn the_shipped_file_has_every_key_with_its_default() {
     let shipped = Config::parse(SHIPPED).unwrap();
@@ -60,9 +117,7 @@ fn the_shipped_file_has_every_key_with_its_default() {
     assert!(START_ONLY.iter().all(|(_, read)| read(&shipped) == read(&Config::default())));
     // The list of keys is what the reader itself says is allowed.
     let (_, allowed) = line_and_text("colour = 1");
-    let keys: Vec<&str> = allowed.split('`').skip(3).step_by(2).collect();
-    assert!(keys.len() >= 12, "{allowed}");
-    for key in keys {
+    for key in keys(&allowed) {
         let stands =
             |line: &str| line.starts_with(&format!("{key} =")) || line.contains(&format!("[{key}"));
         assert!(SHIPPED.lines().any(stands), "{key} is not in the shipped file");

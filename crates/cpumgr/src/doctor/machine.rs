@@ -10,10 +10,11 @@ use arena::message::{Narrow, Status};
 use nix::sys::resource::{Resource, getrlimit};
 use platform::affinity;
 use platform::cgroup::Limits;
-use platform::process;
+use platform::process::{self, PeerRung};
 use platform::topology::Topology;
 
-use super::Finding;
+use super::others::Places;
+use super::{Finding, others};
 use crate::config::{Config, Sources};
 use crate::dropin::{self, NoLibrary};
 use crate::{socket, status};
@@ -27,7 +28,7 @@ const DESCRIPTORS: u64 = 8192;
 pub(super) fn look(named: Option<&Path>) -> Vec<Finding> {
     let mut findings = vec![
         kernel(),
-        identity(),
+        identity(rung()),
         mask(),
         quota(),
         fences(Path::new("/sys/fs/cgroup")),
@@ -38,7 +39,13 @@ pub(super) fn look(named: Option<&Path>) -> Vec<Finding> {
         library(),
         configuration(),
         manager(named),
+        others::units(&Places {
+            vendor: Path::new("/usr/lib/systemd/system"),
+            administrator: Path::new("/etc/systemd/system"),
+            groups: Path::new("/sys/fs/cgroup"),
+        }),
     ];
+    findings.extend(others::movers(Path::new("/proc"), Path::new("/sys")));
     findings.extend(in_the_way().iter().map(|it| {
         Finding::wrong("socket", it.to_string(), "have it removed, or name a socket with --socket")
     }));
@@ -59,15 +66,19 @@ fn kernel() -> Finding {
     }
 }
 
+/// How this kernel names the process at a socket.
+fn rung() -> Option<PeerRung> {
+    let (one, _other) = std::os::unix::net::UnixStream::pair().ok()?;
+    process::peer(one.as_fd()).ok().map(|it| it.rung)
+}
+
 /// From which the manager knows which process speaks.
-fn identity() -> Finding {
-    let pair = std::os::unix::net::UnixStream::pair();
-    let works = pair.is_ok_and(|(one, _other)| process::peer_pidfd(one.as_fd()).is_ok());
-    match works {
-        true => {
+fn identity(rung: Option<PeerRung>) -> Finding {
+    match rung {
+        Some(PeerRung::Exact) => {
             Finding::well("identity", "the kernel names the process at a socket (SO_PEERPIDFD)")
         }
-        false => Finding::note(
+        Some(PeerRung::Rechecked) | None => Finding::note(
             "identity",
             "the kernel names only the number of the process at a socket; the manager looks twice",
             "Linux 6.5 or newer names the process itself",
@@ -310,6 +321,16 @@ mod tests {
         fs::create_dir(dir.path().join("cpuset")).unwrap();
         fs::write(dir.path().join("cpuset/cpuset.cpus"), "0\n").unwrap();
         assert!(fences(dir.path()).says.contains("version 1"));
+    }
+
+    #[test]
+    fn a_kernel_that_names_no_process_at_a_socket_is_told_from_one_that_does() {
+        assert_eq!(identity(Some(PeerRung::Exact)).verdict, Verdict::Well);
+        for lower in [Some(PeerRung::Rechecked), None] {
+            let found = identity(lower);
+            assert!(found.verdict == Verdict::Note && found.says.contains("looks twice"));
+        }
+        assert!(rung().is_some(), "one of both works");
     }
 
     #[test]
