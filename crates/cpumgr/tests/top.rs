@@ -1,4 +1,4 @@
-//! `cpumgr top` as a person uses it: on a pseudo-terminal, with keys.
+//! `cpumgr top` as a person uses it: on a pseudo-terminal, with keys; and what readers show there.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use arena::message::{self, FromManager, PROGRAMS_PER_PACKET, Programs, Queue, ToManager};
+use arena::message::{
+    self, FromManager, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Queue, ToManager,
+};
 use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{LocalFlags, tcgetattr};
 use platform::process::Pid;
@@ -226,25 +228,36 @@ fn without_a_terminal_it_names_what_does_without() {
     assert_ne!(none.status.code(), Some(0));
 }
 
-/// Answers as a manager of a hundred programs does, and counts how often it is asked.
-fn serve_a_hundred(path: &Path, asked: Arc<AtomicU32>) {
-    let listener = fdpass::listen(path, 0o600).unwrap();
-    let status = r#"{"manager_pid":1,"uptime_ns":1,"policy":"dss-ts","quantum_ns":100000000,
-        "processors":"0-255","processor_count":256,"program_count":100}"#;
-    let status = Box::new(serde_json::from_str(status).unwrap());
-    let program = |at: i32| {
-        let text = format!(
-            r#"{{"pid":{at},"name":"program {at}","library":"libgomp.so.1 (nanos)","request":4,"max":4,
-            "granted":2,"cpus":"{}-{}","shared":false,"dedicated":false,"fixed_team":false,"vps":4,
-            "age_ns":{}}}"#,
+/// A program as a manager reports it.
+fn program(text: String) -> ProgramStatus {
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A hundred of them, whose lines change each time.
+fn a_hundred() -> Vec<ProgramStatus> {
+    let one = |at: i32| {
+        program(format!(
+            r#"{{"pid":{at},"name":"program {at}","library":"libgomp.so.1 (nanos)","request":4,
+            "max":4,"granted":2,"cpus":"{}-{}","shared":false,"dedicated":false,
+            "fixed_team":false,"vps":4,"age_ns":{}}}"#,
             2 * at,
             2 * at + 1,
-            // Each line changes each time.
             at as u64 * 1_000_000_000
-        );
-        serde_json::from_str(&text).unwrap()
+        ))
     };
-    let programs: Vec<_> = (0..100).map(program).collect();
+    (0..100).map(one).collect()
+}
+
+/// Answers as a manager of these programs does, and counts how often it is asked.
+fn serve(path: &Path, programs: Vec<ProgramStatus>, asked: Arc<AtomicU32>) {
+    let listener = fdpass::listen(path, 0o600).unwrap();
+    let status = format!(
+        r#"{{"manager_pid":9,"uptime_ns":61000000000,"policy":"dss-ts","quantum_ns":100000000,
+        "processors":"0-255","processor_count":256,"left":"3","drained":"4-255",
+        "program_count":{}}}"#,
+        programs.len()
+    );
+    let status = Box::new(serde_json::from_str(&status).unwrap());
     std::thread::spawn(move || {
         while let Ok(socket) = fdpass::accept(&listener) {
             let mut packet = vec![0; message::MAX_MESSAGE];
@@ -278,7 +291,7 @@ fn with_a_hundred_programs_it_takes_less_than_a_hundredth_of_a_processor() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let asked = Arc::new(AtomicU32::new(0));
-    serve_a_hundred(&path, Arc::clone(&asked));
+    serve(&path, a_hundred(), Arc::clone(&asked));
     let mut top = Top::start(&path, &[]);
     let pid = Pid(top.child.id().cast_signed());
     let was_asked = |times: u32| {
@@ -295,4 +308,88 @@ fn with_a_hundred_programs_it_takes_less_than_a_hundredth_of_a_processor() {
     assert!(u128::from(took) * bound < elapsed, "{took} ns of {elapsed} ns");
     top.press("q");
     assert!(top.ends().success());
+}
+
+/// A whole screen that begins with these lines.
+fn screen(lines: &[&str]) -> Vec<String> {
+    let lines = lines.iter().map(|line| (*line).to_owned());
+    lines.chain(std::iter::repeat_n(String::new(), ROWS)).take(ROWS).collect()
+}
+
+#[test]
+fn the_whole_picture_is_what_the_manager_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let one = |pid: i32, name: &str, granted: u32, cpus: &str, attached: bool| {
+        program(format!(
+            r#"{{"pid":{pid},"name":"{name}","library":"","request":4,"max":4,"granted":{granted},
+            "cpus":"{cpus}","shared":{},"dedicated":false,"fixed_team":false,"attached":{attached},
+            "vps":1,"squeezes":{pid},"age_ns":5000000}}"#,
+            cpus == "1"
+        ))
+    };
+    let programs = vec![
+        one(100, "lu", 1, "0", false),
+        one(101, "cg", 1, "1", true),
+        one(102, "ft", 2, "1-2", false),
+    ];
+    serve(&path, programs, Arc::default());
+    let mut top = Top::start(&path, &["--interval", "100ms"]);
+    let head = [
+        "cpumgr 9: up 1m01s, policy dss-ts, quantum 100ms, 3 programs, 0 waiting to be st",
+        "processors 0-255: [#*#-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "",
+        "    PID  ASKS   HAS  SQUEEZED  AGE      CPUS          NAME",
+    ];
+    let lu = "    100     4     1       100  5ms      0             lu";
+    let cg = "    101     4     1       101  5ms      1*            cg (attached)";
+    let ft = "    102     4     2       102  5ms      1-2           ft";
+    let mut is = |keys: &str, by: &str, lines: [&str; 3]| {
+        top.press(keys);
+        let last = format!("q ends  s sorts (by {by})  arrows scroll  * in turns");
+        let shown = top.until(by, |lines| lines.contains(&last));
+        assert_eq!(shown, screen(&[&head[..], &lines, &[last.as_str()]].concat()), "{by}");
+    };
+    is("", "arrival", [lu, cg, ft]);
+    is("s", "processors", [ft, lu, cg]);
+    is("s", "name", [cg, ft, lu]);
+    top.press("q");
+    assert!(top.ends().success());
+}
+
+/// What a command writes to a terminal.
+fn on_a_terminal(socket: &Path, word: &str, variables: &[(&str, &str)]) -> String {
+    let pty = openpty(None, None).unwrap();
+    let mut command = cpumgr();
+    command.args([word, "--socket"]).arg(socket).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.envs(variables.iter().copied());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::from(pty.slave)).spawn().unwrap();
+    // Its copy of the terminal's end.
+    drop(command);
+    let (mut shown, mut part) = (Vec::new(), [0; 4096]);
+    let mut master = File::from(pty.master);
+    // EIO: all ends on the other side are closed.
+    while let Ok(read @ 1..) = master.read(&mut part) {
+        shown.extend_from_slice(&part[..read]);
+    }
+    assert!(child.wait().unwrap().success(), "{word}");
+    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
+}
+
+#[test]
+fn lists_have_colours_on_a_terminal_that_wants_them_and_the_same_words_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    serve(&path, a_hundred(), Arc::default());
+    for (word, has_colours) in [("list", true), ("status", false)] {
+        let output = cpumgr().args([word, "--socket"]).arg(&path).output().unwrap();
+        let in_a_pipe = String::from_utf8(output.stdout).unwrap();
+        assert!(in_a_pipe.contains("program 99") && !in_a_pipe.contains('\x1b'), "{in_a_pipe}");
+        let coloured = on_a_terminal(&path, word, &[]);
+        assert_eq!(coloured.contains("\x1b[1mPID"), has_colours, "{word}: {coloured:?}");
+        assert_eq!(coloured.replace("\x1b[1m", "").replace("\x1b[0m", ""), in_a_pipe, "{word}");
+        for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+            assert_eq!(on_a_terminal(&path, word, &[plain]), in_a_pipe, "{word} {plain:?}");
+        }
+    }
 }
