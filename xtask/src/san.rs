@@ -28,14 +28,20 @@ const STRESS: u64 = 30;
 /// And where the lane is one of many.
 const SHORT_STRESS: u64 = 8;
 /// The crates whose code many threads run.
-const PACKAGES: [&str; 4] =
-    ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
+const PACKAGES: [&str; 6] = [
+    "nanothreads",
+    "nanothreads-engine",
+    "nanothreads-arena",
+    "nanothreads-platform",
+    "nanothreads-rayon",
+    "nanothreads-asat",
+];
 /// The test program whose tests are the planted faults.
 const PLANTED: &str = "planted_faults";
 
 /// Test programs, and modules of test programs, that cannot say anything under a sanitizer, or
 /// under one of them, and why.
-const NOT_RUN: [(&str, Option<&str>, Option<Sanitizer>, &str); 5] = [
+const NOT_RUN: [(&str, Option<&str>, Option<Sanitizer>, &str); 7] = [
     (
         "first_thread",
         Some("instructions"),
@@ -51,6 +57,8 @@ const NOT_RUN: [(&str, Option<&str>, Option<Sanitizer>, &str); 5] = [
     ),
     ("tasks", Some("idle"), None, "it measures processor time, which the sanitizer multiplies"),
     ("waits", Some("beside"), None, "it measures processor time, which the sanitizer multiplies"),
+    ("populations", None, None, "it has no threads"),
+    ("transitions", None, None, "it has no threads"),
     (
         "forks",
         None,
@@ -320,7 +328,10 @@ fn run_program(
 
 /// Where cargo would run the program: tests look for their files from there.
 fn folder_of(workspace: &Workspace, name: &str) -> PathBuf {
-    let crates = ["platform", "arena", "engine", "nanothreads"];
+    let crates = PACKAGES.map(|name| match name {
+        "nanothreads-rayon" => name,
+        _ => name.trim_start_matches("nanothreads-"),
+    });
     let has_test = |folder: &Path| {
         folder.join("tests").join(name).is_dir()
             || folder.join("tests").join(format!("{name}.rs")).is_file()
