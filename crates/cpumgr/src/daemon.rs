@@ -314,14 +314,13 @@ fn serve_after(
     let grace = options.grace.or(environment.grace);
     let grace = grace.or_else(|| left_to?.grace().map(Duration::from_nanos));
     let grace = grace.or(of_files.grace).unwrap_or(GRACE);
+    // The programs that wait are handed on, and what was told to hold them back goes with them.
     let level = match (options.level.or(environment.mpl), left_to) {
         (Some(level), _) => level.number(),
-        (None, Some(left)) if !left.programs_only => left.level,
-        // The programs that wait are handed on, too: what holds them back goes with them, unless
-        // the configuration says how many may run.
-        (None, Some(left)) => of_files.mpl.map_or(left.level, Level::number),
-        (None, None) => of_files.mpl.and_then(Level::number),
+        (None, Some(left)) if !left.programs_only || left.level_is_told => left.level,
+        (None, _) => of_files.mpl.and_then(Level::number),
     };
+    let level_is_told = left_to.is_some_and(|left| left.level_is_told && left.level == level);
     let usual = || of_files.make_policy().map_err(Error::Usage);
     let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;
     let socket = instance.socket().to_owned();
@@ -352,6 +351,7 @@ fn serve_after(
         grace,
         kernel: Box::new(Linux),
         level,
+        level_is_told,
         fair_share,
         public: options.system,
         domain: options.domain,

@@ -116,6 +116,8 @@ pub struct Server {
     /// What users owe for looks at their threads.
     looks: Allowances,
     level: Option<u32>,
+    /// By `mpl`, and not by options or the configuration.
+    level_is_told: bool,
     /// Programs that do not speak the protocol, by their number in the books.
     attached: BTreeMap<u64, attached::Attached>,
     /// Announced processes with several threads, as they were when they were looked at last.
@@ -237,6 +239,7 @@ impl Server {
             kernel: Counted::new(setup.kernel),
             looks: bounds::allowances(owner),
             level: setup.level,
+            level_is_told: setup.level_is_told,
             attached: BTreeMap::new(),
             watches: BTreeMap::new(),
             alone: BTreeSet::new(),

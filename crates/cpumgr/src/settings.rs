@@ -8,8 +8,8 @@
 //!    no user decided to drop its settings. A kill, and the loss of the socket file, keep it. So do
 //!    `cpumgr restart` and a `run` that replaces an idle manager, but an idle end of the next
 //!    manager forgets what they hand on. SIGUSR2, by which a service is restarted, keeps programs,
-//!    places and what is attached alone, and the level, unless the configuration names one: a queue
-//!    does not open because its manager is restarted.
+//!    places and what is attached alone, and a level that was told by `mpl`: a queue does not open
+//!    because its manager is restarted. `reload` brings the configuration's level into force.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace, level and what
 //!    was drained from it, unless its own options say otherwise. A program that ran counts as
 //!    running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and is
@@ -55,6 +55,9 @@ pub(crate) struct Settings {
     pub(crate) grace_ns: u64,
     /// How many programs may run at once.
     pub(crate) level: Option<u32>,
+    /// That was told (`mpl`), and is not what options or the configuration say.
+    #[serde(default)]
+    pub(crate) level_is_told: bool,
     /// Programs that run: registered, announced, admitted or attached.
     pub(crate) running: Vec<Running>,
     /// Programs that wait, the next one first.
@@ -196,6 +199,7 @@ impl Settings {
             quantum_ns,
             grace_ns,
             level,
+            level_is_told: false,
             running: Vec::new(),
             waiting: Vec::new(),
             drained: String::new(),

@@ -8,8 +8,10 @@
 //!   within [`REPORT`] of the end never will.
 //! - N3 One that left the queue without having begun was cancelled.
 //! - N4 How the last [`KEPT`] ended is kept. Of those before nothing is known but that they ended.
-//! - N5 A process has one number. When it is submitted anew and admitted, how the earlier one ended
-//!   is not known: else a process that never ends would leave numbers without an end.
+//! - N5 A process has one number. One that was admitted and submits itself anew keeps it: what
+//!   starts after that number starts after the process's end. Of a process with another number
+//!   how the earlier one ended is not known: else one that never ends would leave numbers without
+//!   an end.
 //! - N6 A user depends on its own submissions only, and learns nothing of others'.
 //!
 //! [`ToManager::Outcome`]: arena::message::ToManager::Outcome
@@ -77,10 +79,16 @@ pub(crate) enum Verdict {
 }
 
 impl Submissions {
-    /// A new one; `id`: it had this number under a manager that was killed.
+    /// A new one; `id`: it had this number before, under a manager that was killed or until it
+    /// submitted itself anew (N5). A parent that it had then still says how it ends.
     pub(crate) fn enter(&mut self, id: Option<u64>, uid: u32, pid: Pid, reported: bool) -> u64 {
         let id = id.unwrap_or(self.last + 1);
         self.last = self.last.max(id);
+        let reported = reported
+            || self
+                .known
+                .get(&id)
+                .is_some_and(|it| it.reported && (it.uid, it.pid) == (uid, pid.0));
         self.known.insert(id, Submission { uid, pid: pid.0, reported, stage: Stage::Waits });
         id
     }

@@ -400,10 +400,11 @@ fn a_restart_of_the_service_keeps_programs_and_reads_the_configuration() {
 }
 
 #[test]
-fn a_restart_of_the_service_keeps_the_level_unless_the_configuration_names_one() {
+fn a_restart_of_the_service_keeps_a_level_that_was_told_until_the_configuration_is_reloaded() {
     let mut service = Service::new(&[], None);
     let file = service.dir.path().join("config.toml");
-    fs::write(&file, "").unwrap();
+    // As the shipped file says.
+    fs::write(&file, "mpl = \"any\"\n").unwrap();
     service.options.extend(["--config".to_owned(), file.to_str().unwrap().to_owned()]);
     service.start(&[]);
     service.hear_until("FDSTORE=1");
@@ -419,13 +420,17 @@ fn a_restart_of_the_service_keeps_the_level_unless_the_configuration_names_one()
     };
     restart(&mut service);
     assert_eq!(level(&service), Some(0), "what waits goes on waiting");
-    // What the file says stands above it, and is not forgotten after that.
+    // A file that names another one is what `reload` brings into force.
     fs::write(&file, "mpl = 3\n").unwrap();
     restart(&mut service);
+    assert_eq!(level(&service), Some(0));
+    let reload = cpumgr().args(["reload", "--socket"]).arg(service.socket()).status();
+    assert!(reload.unwrap().success());
     assert_eq!(level(&service), Some(3));
-    fs::write(&file, "").unwrap();
+    // What no command told ends with the file that said it.
+    fs::write(&file, "mpl = \"any\"\n").unwrap();
     restart(&mut service);
-    assert_eq!(level(&service), Some(3));
+    assert_eq!(level(&service), None);
 }
 
 #[test]

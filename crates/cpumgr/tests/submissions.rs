@@ -235,6 +235,79 @@ fn numbers_and_dependencies_outlive_a_manager_that_is_killed() {
 }
 
 #[test]
+fn a_queue_waits_for_a_next_manager_that_is_slow_to_answer() {
+    let mut manager = Manager::start(&["--mpl", "1"]);
+    let (mut first, _) = holder(&manager, &[], 0);
+    let mut second = submit(&manager, &[], "echo begun").spawn().unwrap();
+    eventually("it waits", || queue(&manager).pop());
+    eventually("that is written down", || {
+        let kept = std::fs::read_to_string(manager.dir.path().join("app.sock.settings"));
+        kept.is_ok_and(|kept| kept.contains("\"since\"")).then_some(())
+    });
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(second.id()).unwrap());
+    let signal = |signal| nix::sys::signal::kill(pid, signal).unwrap();
+    // It does not find out before the next manager is there, which says nothing for a while.
+    signal(nix::sys::signal::Signal::SIGSTOP);
+    manager.kill();
+    manager.start_again(&[]);
+    manager.signal(nix::libc::SIGSTOP);
+    signal(nix::sys::signal::Signal::SIGCONT);
+    let mut said = String::new();
+    let mut errors = std::io::BufReader::new(second.stderr.take().unwrap());
+    while !said.contains("still waiting for its queue") {
+        assert!(std::io::BufRead::read_line(&mut errors, &mut said).unwrap() > 0, "{said}");
+    }
+    manager.signal(nix::libc::SIGCONT);
+    eventually("it waits again", || queue(&manager).pop());
+    assert_eq!(QueueReport::ask(&manager.socket()).unwrap().queue.running, 1);
+    drop(first.stdin.take());
+    wait(first);
+    assert_eq!(String::from_utf8_lossy(&wait(second).stdout), "begun\n");
+}
+
+/// `cpumgr submit` whose program is another `cpumgr submit` of a shell's script.
+fn submit_anew(manager: &Manager, outer: &[&str], inner: &[&str], script: &str) -> Command {
+    let mut command = cpumgr();
+    let program = command.get_program().to_owned();
+    command.args(["submit", "--socket"]).arg(manager.socket()).args(outer).arg("--").arg(program);
+    command.args(["submit", "--socket"]).arg(manager.socket()).args(inner);
+    command.args(["--", "/bin/sh", "-c", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_job_that_becomes_another_one_gives_its_processors_back_first() {
+    let Some(two) = support::two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &two]);
+    for (outer, inner) in [("2", "2"), ("2", "1"), ("1", "2")] {
+        let (outer, inner) = (["--procs", outer], ["--procs", inner]);
+        let output = done(submit_anew(&manager, &outer, &inner, "echo done"));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{}", errors(&output));
+    }
+    let output = done(submit_anew(&manager, &[], &["--procs", "2"], "echo done"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{}", errors(&output));
+}
+
+#[test]
+fn what_starts_after_a_submission_that_becomes_another_one_starts_after_that() {
+    let manager = Manager::start(&[]);
+    let script = "echo $CPUMGR_SUBMISSION; read -r word; exit 3";
+    let mut first = submit_anew(&manager, &["--wait"], &[], script).spawn().unwrap();
+    let mut number = String::new();
+    let mut output = std::io::BufReader::new(first.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut number).unwrap();
+    assert_eq!(number, "1\n", "it is the same one");
+    let second = submit(&manager, &["--after", "failed:1"], "echo begun").spawn().unwrap();
+    let third = submit(&manager, &["--after", "ok:1"], "echo begun").spawn().unwrap();
+    eventually("both wait", || (queue(&manager).len() == 2).then_some(()));
+    drop(first.stdin.take());
+    assert_eq!(wait(first).status.code(), Some(3));
+    assert_eq!(String::from_utf8_lossy(&wait(second).stdout), "begun\n");
+    assert_eq!(wait(third).status.code(), Some(7), "it ended with 3");
+}
+
+#[test]
 fn a_job_passes_the_first_that_waits_only_where_it_is_over_in_time() {
     let Some(two) = support::two_processors() else { return };
     let manager = Manager::start(&["--cpus", &two]);

@@ -48,7 +48,10 @@ pub(crate) fn ensure_manager(
     let mut farewell: Option<Instant> = None;
     let mut is_replaced = false;
     let mut alone: Option<Instant> = None;
+    let mut is_silent = false;
     loop {
+        // Of one that has waited a beginning manager may take its time: without it all would begin.
+        let between = if when.has_waited() { START } else { BETWEEN };
         let said = match when {
             Start::Now => announce(socket, args, warn),
             Start::InTurn(turn) => submit(socket, args, turn, &mut begin, warn),
@@ -81,14 +84,15 @@ pub(crate) fn ensure_manager(
                     ));
                     Instant::now()
                 });
-                if when.within().is_some_and(|within| since.elapsed() >= within) {
-                    // As the manager's own word: it does not begin.
-                    let message = format!(
-                        "it could not begin in its time: no manager at {}",
-                        socket.display()
-                    );
-                    return Err(Error::Apart { message, code: CANCELLED });
+                give_up_in_time(socket, when, since)?;
+                begin = Instant::now();
+            }
+            // The next manager is there, and has no time yet.
+            Err(error) if when.has_waited() && error.may_pass() && !is_farewell(&error) => {
+                if !std::mem::replace(&mut is_silent, true) {
+                    warn(&format!("{}; still waiting for its queue", Error::from(error)));
                 }
+                give_up_in_time(socket, when, *alone.get_or_insert_with(Instant::now))?;
                 begin = Instant::now();
             }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
@@ -97,7 +101,7 @@ pub(crate) fn ensure_manager(
                 let _lock = instance::lock_start(socket, START)?;
                 if Connection::open(socket, ANSWER).is_err()
                     && start(socket, policy)? == Started::AnotherRuns
-                    && hidden.get_or_insert_with(Instant::now).elapsed() >= BETWEEN
+                    && hidden.get_or_insert_with(Instant::now).elapsed() >= between
                 {
                     return Err(InstanceError::Hidden {
                         socket: socket.to_owned(),
@@ -111,7 +115,7 @@ pub(crate) fn ensure_manager(
                 // What takes connections and closes them for longer than that is no manager. A wait
                 // in the queue begins anew.
                 let since = farewell.filter(|since| *since >= begin).unwrap_or_else(Instant::now);
-                if since.elapsed() >= BETWEEN {
+                if since.elapsed() >= between {
                     return Err(error.into());
                 }
                 farewell = Some(since);
@@ -126,6 +130,17 @@ pub(crate) fn ensure_manager(
         std::thread::sleep(pause);
         pause = (4 * pause).min(LONGEST_PAUSE);
     }
+}
+
+/// One that waits for a manager since then does not begin after its time, as by the manager's own
+/// word.
+fn give_up_in_time(socket: &Path, when: Start<'_>, since: Instant) -> Result<(), Error> {
+    if when.within().is_none_or(|within| since.elapsed() < within) {
+        return Ok(());
+    }
+    let message =
+        format!("it could not begin in its time: no manager answers at {}", socket.display());
+    Err(Error::Apart { message, code: CANCELLED })
 }
 
 /// What came of starting a manager.
@@ -310,9 +325,11 @@ fn submit(
     }
     match answer {
         FromManager::Admitted => {
-            mention_policy(&connection, socket, args, warn)?;
-            let there = status::of_manager(socket)?;
-            Ok(Lacks::of(there.narrow, there.kept))
+            // It begins, also when the manager says nothing more: its place in the queue is over.
+            let there = mention_policy(&connection, socket, args, warn)
+                .and_then(|()| status::of_manager(socket));
+            let nothing = Lacks { narrow: None, kept: Vec::new() };
+            Ok(there.map_or(nothing, |there| Lacks::of(there.narrow, there.kept)))
         }
         FromManager::Refused(refused) => {
             Err(ConnectError::Refused { path: socket.to_owned(), refused })

@@ -119,6 +119,7 @@ impl Server {
             let before = self.connections.get_mut(&older).and_then(|it| it.submission.take());
             let connection = self.connections.get_mut(&serial);
             match (before, connection.map(|it| &mut it.submission)) {
+                (Some(before), Some(Some(now))) if before == *now => {}
                 (Some(before), Some(Some(_)) | None) => self.submissions.is_superseded(before),
                 (Some(before), Some(none)) => *none = Some(before),
                 (None, _) => {}

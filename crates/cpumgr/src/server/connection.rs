@@ -1,5 +1,6 @@
 //! A client as the scheduler sees it.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
 use arena::message::FromManager;
@@ -118,6 +119,12 @@ impl Connection {
     /// Its process is a program, or said that it is going to be one.
     pub(super) fn is_program(&self) -> bool {
         self.announced || self.program.is_some()
+    }
+
+    /// Its process is a program now. One that was announced or admitted and waits has become
+    /// `cpumgr submit` since: what it was before is over.
+    pub(super) fn runs(&self, waits: &BTreeSet<Pid>) -> bool {
+        self.program.is_some() || self.announced && !waits.contains(&self.peer.pid)
     }
 
     /// It is process `pid`, which said that it is going to be a program, and has become one that

@@ -81,6 +81,7 @@ impl Server {
             Control::Bounds { pid, min, max } => self.bound(serial, Pid(pid), (min, max)),
             Control::Level { level } => {
                 self.change_level(level);
+                self.level_is_told = true;
                 Ok(())
             }
             Control::Cancel { id } => self.cancel(serial, id),

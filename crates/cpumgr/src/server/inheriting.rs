@@ -368,6 +368,7 @@ impl Server {
             waiting: waiting.into_iter().map(|(_, one)| one).collect(),
             drained: self.drained().to_string(),
             submissions: self.submissions.clone(),
+            level_is_told: self.level_is_told,
             ..Settings::new(policy, self.ledger.quantum(), self.grace, self.level)
         }
     }

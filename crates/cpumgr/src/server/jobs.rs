@@ -87,7 +87,8 @@ impl Server {
     fn running_jobs(&self) -> Vec<Running> {
         let follows = Running { processors: 1, until: None };
         let mut seen: BTreeSet<Pid> = BTreeSet::new();
-        let runs = |it: &&Connection| it.program.is_some() || it.announced;
+        let waits = self.waiting_processes();
+        let runs = |it: &&Connection| it.runs(&waits);
         // A process that was admitted has the connection of its submission, and that of its
         // program.
         let jobs = self.connections.values().filter(runs).filter(|it| it.job.is_some());

@@ -134,6 +134,7 @@ impl Server {
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
         let before = place.and_then(|_| self.submissions.of_process(pid));
+        let before = before.or_else(|| self.own_number(pid));
         let (rank, since) = place.unwrap_or((usize::MAX, now));
         let id = self.submissions.enter(before, uid, pid, reported);
         let until = within_ns.map(|within| (since.saturating_add(within), within));
@@ -335,14 +336,11 @@ impl Server {
         started.map(|it| AppView::new(AppId(it.serial), it.request)).collect()
     }
 
-    /// Processes that run: registered, announced or admitted; each counts once. One that was
-    /// announced or admitted and waits has become `cpumgr submit` since: what it was before is
-    /// over, and it does not wait for itself.
+    /// Processes that run: registered, announced or admitted; each counts once. None that
+    /// waits does: it would wait for itself.
     pub(super) fn running(&self) -> usize {
-        let waits: BTreeSet<Pid> = self.waiting_processes().collect();
-        let runs = |it: &&Connection| {
-            it.program.is_some() || it.announced && !waits.contains(&it.peer.pid)
-        };
+        let waits = self.waiting_processes();
+        let runs = |it: &&Connection| it.runs(&waits);
         let running = self.connections.values().filter(runs);
         running
             .map(|it| it.peer.pid)
@@ -351,9 +349,15 @@ impl Server {
             .len()
     }
 
-    fn waiting_processes(&self) -> impl Iterator<Item = Pid> {
+    pub(super) fn waiting_processes(&self) -> BTreeSet<Pid> {
         let connection = |place: &Place| self.connections.get(&place.serial);
-        self.queue.iter().filter_map(connection).map(|it| it.peer.pid)
+        self.queue.iter().filter_map(connection).map(|it| it.peer.pid).collect()
+    }
+
+    /// The number of a process that was admitted and submits itself anew: it is the same
+    /// submission, which ends with that process.
+    fn own_number(&self, pid: Pid) -> Option<u64> {
+        self.announced().filter(|it| it.peer.pid == pid).find_map(|it| it.submission)
     }
 
     /// The queue, for client `serial`, without the places of other users that it may not see.

@@ -67,6 +67,7 @@ impl Server {
         if level != self.level {
             self.change_level(level);
         }
+        self.level_is_told = false;
         self.set_fair_share(said.fair_share.and_then(FairShare::half_life).map(nanos), now);
         self.ledger.set_smt(said.smt.unwrap_or(Threads::Spread).smt());
         self.heed_strangers(said.strangers.unwrap_or(Strangers::Leave) == Strangers::Leave);

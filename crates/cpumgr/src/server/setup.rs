@@ -44,6 +44,8 @@ pub struct Setup {
     pub kernel: Box<dyn Kernel>,
     /// How many programs may run at once; `None`: any number.
     pub level: Option<u32>,
+    /// That was told the manager before this one.
+    pub level_is_told: bool,
     /// After which time what users consumed counts by half; `None`: the queue is first come, first
     /// served.
     pub fair_share: Option<Duration>,
