@@ -27,8 +27,9 @@ const PROCESSORS: &str = "4";
 const MEMORY: &str = "1024M";
 /// The guest's disk, in MiB; a sparse file.
 const DISK: u32 = 600;
-/// Seconds that a guest may take altogether.
+/// Seconds that a guest may take altogether, and one in which each check is seen failing, too.
 const LONGEST: u32 = 1500;
+const LONGEST_PLANTED: u32 = 5400;
 /// Of these, what it may take until its checks begin, and for the one that began last.
 const LONGEST_BOOT: u64 = 120;
 /// Exit code for "all checks succeeded", and for "some failed" (`qexit.c`).
@@ -41,9 +42,13 @@ const SOME_FAILED: i32 = 87;
 /// missing with `--require`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only checks of these names (`package-installs` is needed by all others).
+    /// Only checks of these names (`package-installs` is needed by all others; with `--planted`
+    /// `NAME-is-seen` besides).
     #[arg(long, value_name = "NAME")]
     check: Vec<String>,
+    /// Each check is seen failing, too, with a fault that is planted for it.
+    #[arg(long)]
+    planted: bool,
     /// What `cargo build --release` and `cargo xtask shim` left, in place of a new build.
     #[arg(long)]
     as_built: bool,
@@ -62,7 +67,7 @@ impl Options {
     /// All checks, within a time that others have a part of.
     pub(super) fn until(deadline: Option<Instant>) -> Self {
         let check = Vec::new();
-        Self { check, as_built: false, kernel: None, require: false, deadline }
+        Self { check, planted: false, as_built: false, kernel: None, require: false, deadline }
     }
 }
 
@@ -78,9 +83,11 @@ pub(super) fn run(
         Ok(root) => root,
         Err(reason) => return super::skip(options.require, &reason),
     };
-    let team = folder.join("team");
-    let source = workspace.root.join("xtask/vm/systemd/team.c");
-    compiler.build(Language::C, &source, &team)?;
+    let (team, lower) = (folder.join("team"), folder.join("lower"));
+    for (name, program) in [("team.c", &team), ("lower.c", &lower)] {
+        let source = workspace.root.join("xtask/vm/systemd").join(name);
+        compiler.build(Language::C, &source, program)?;
+    }
     let mut files: Vec<(PathBuf, &str, u32)> = Vec::new();
     let mut version = String::new();
     for (number, place) in [(1, "opt/cpumgr_1.deb"), (2, "opt/cpumgr_2.deb")] {
@@ -91,11 +98,13 @@ pub(super) fn run(
     }
     let own = |name: &str| workspace.root.join("xtask/vm/systemd").join(name);
     files.push((team, "opt/team", 0o755));
+    files.push((lower, "opt/lower", 0o755));
     files.push((folder.join("qexit"), "opt/qexit", 0o755));
     files.push((own("checks.sh"), "opt/checks.sh", 0o755));
     files.push((own("checks.service"), "etc/systemd/system/checks.service", 0o644));
     files.push((own("checks.target"), "etc/systemd/system/checks.target", 0o644));
     files.push((workspace.root.join("packaging/examples/fence.conf"), "opt/fence.conf", 0o644));
+    let longest = if options.planted { LONGEST_PLANTED } else { LONGEST };
     let wanted = match options.check.is_empty() {
         true => "all".to_owned(),
         false => format!("package-installs {}", options.check.join(" ")),
@@ -105,10 +114,11 @@ pub(super) fn run(
             let reason = anyhow::anyhow!("systemd: {left} s are left: too few for the guest");
             return super::skip(options.require, &reason);
         }
-        left => left.unwrap_or(LONGEST.into()).min(LONGEST.into()),
+        left => left.unwrap_or(longest.into()).min(longest.into()),
     };
     let texts = [
         ("opt/wanted", wanted),
+        ("opt/planted", if options.planted { "yes" } else { "no" }.to_owned()),
         ("opt/seconds", seconds.saturating_sub(LONGEST_BOOT).to_string()),
         ("opt/version_2", version),
         ("etc/hostname", "guest".to_owned()),
@@ -118,7 +128,7 @@ pub(super) fn run(
     let image = folder.join("systemd.ext4");
     disk(&root, &files, &texts, &image)?;
     let boot = Instant::now();
-    let reading = start(needs, &image, &folder.join("systemd.log"))?;
+    let reading = start(needs, &image, &folder.join("systemd.log"), longest)?;
     for said in &reading.busy {
         skips::note_busy(format_args!("vm systemd: {said}"));
     }
@@ -198,9 +208,9 @@ fn disk(
 }
 
 /// Boots, and shows each check as it comes.
-fn start(needs: &Needs, image: &Path, log: &Path) -> anyhow::Result<Reading> {
+fn start(needs: &Needs, image: &Path, log: &Path, longest: u32) -> anyhow::Result<Reading> {
     let mut command = Command::new("timeout");
-    command.args(["-k", "1", &LONGEST.to_string()]).arg(&needs.emulator);
+    command.args(["-k", "1", &longest.to_string()]).arg(&needs.emulator);
     command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
     command.args([
         "-smp",
@@ -242,7 +252,7 @@ fn start(needs: &Needs, image: &Path, log: &Path) -> anyhow::Result<Reading> {
         Some(ALL_WELL) if reading.result == told && reading.failed.is_empty() => Ok(reading),
         Some(SOME_FAILED) if reading.result == told && !reading.failed.is_empty() => Ok(reading),
         code => bail!(
-            "the guest ended with {code:?} after {} checks (124: it took more than {LONGEST} s); \
+            "the guest ended with {code:?} after {} checks (124: it took more than {longest} s); \
              the whole log: {}",
             reading.well + reading.failed.len(),
             log.display()
