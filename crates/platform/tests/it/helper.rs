@@ -2,7 +2,7 @@
 //! part, and is ignored otherwise.
 
 use std::process::{Child, Command, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Between fork and exec a new process holds copies of all our descriptors, so that what we close
 /// then stays open for a moment. Starts are the writers.
@@ -14,10 +14,16 @@ pub(crate) fn hold_starts() -> RwLockReadGuard<'static, ()> {
     STARTS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// While the guard lives a child may have copies of our descriptors: nothing is closed by a test
+/// that counts on it.
+pub(crate) fn exclusive() -> RwLockWriteGuard<'static, ()> {
+    STARTS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Starts `test` (its full name) in a child that finds `argument` in `PLATFORM_HELPER`. The child
 /// has a pipe as standard input, and ends when that is closed if its part says so.
 pub(crate) fn start(test: &str, argument: &str) -> Child {
-    let _exclusive = STARTS.write().unwrap_or_else(PoisonError::into_inner);
+    let _exclusive = exclusive();
     Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", test, "--nocapture", "--test-threads=1"])
         .env("PLATFORM_HELPER", argument)

@@ -25,6 +25,8 @@ fn helper_waits_for_its_parent() {
 #[test]
 fn what_was_made_in_a_process_is_its_parents_in_a_child() {
     let made = MadeIn::here();
+    // Until the child has ended it has copies of all descriptors.
+    let _exclusive = helper::exclusive();
     // SAFETY: - the child asks for its own number, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
