@@ -7,8 +7,9 @@
 //! minimum, in order of arrival. These floors are inside the proportion: they count for what an
 //! application has, and are not given out before. No application gets more than it wants; what it
 //! leaves is shared in the same proportion. Whole numbers come from Webster's divisor method, ties
-//! are broken by arrival, so that nothing is lost by an application because another one leaves.
-//! Every processor that some application can use is used.
+//! are broken by arrival, so that nothing is lost by an application because another one leaves, as
+//! long as weights are equal and there are no minima. Every processor that some application can use
+//! is used.
 //!
 //! Where weights differ, 1 for each is too much for the light ones when there are few processors:
 //! those that are due less by their weight share some ([`crowd`], where masters always run).
