@@ -248,16 +248,31 @@ impl Policy for Classes {
             self.parts.clear();
             return Decision::everybody_waits(snapshot, allocations);
         };
-        let kept = kept_free(&members, &parts);
-        let shares: Vec<(Option<u64>, Vec<AppView>, u32)> =
-            members.into_iter().zip(parts).map(|(it, part)| (it.number, it.apps, part)).collect();
+        let mut kept = kept_free(&members, &parts);
+        let shares: Vec<(Option<u64>, u32, Vec<AppView>, u32)> = members
+            .into_iter()
+            .zip(parts)
+            .map(|(it, part)| (it.number, it.class.max, it.apps, part))
+            .collect();
         self.parts.clear();
         let mut answers = Vec::with_capacity(shares.len());
-        for (number, apps, processors) in shares {
+        // Processors that no program has for its own, and those that masters may share.
+        let (mut free, mut room) = (snapshot.processors, None::<u32>);
+        for (number, max, apps, processors) in shares {
             let inner = Snapshot { apps: &apps, processors, ..*snapshot };
             let answer = self.policy(number).decide(&inner);
+            let own = answer.allocations.iter().filter(|it| !it.shared);
+            let own = own.fold(0, |sum: u32, it| sum.saturating_add(it.processors));
+            free = free.saturating_sub(own);
+            if answer.allocations.iter().any(|it| it.shared) {
+                room = Some(room.unwrap_or(0).saturating_add(max.saturating_sub(own)));
+            }
             answers.push(answer.due_within(processors));
             self.parts.insert(number, (processors, answer));
+        }
+        if let Some(room) = room {
+            // Beyond their classes' maxima together they share none.
+            kept = kept.max(free.saturating_sub(room));
         }
         let mut decision = whole(snapshot, answers);
         decision.reserved = kept;

@@ -54,6 +54,30 @@ fn minimum_maximum_weight_and_priority_bound_what_a_class_has() {
 }
 
 #[test]
+fn masters_of_more_programs_than_a_class_may_have_processors_share_no_others() {
+    let night = || Class { max: 3, ..Class::default() };
+    let used = |classes_of: &[(&str, Class)], list: &[(&str, u32)]| {
+        let mut policy = classes(classes_of);
+        let decision = decide(&mut policy, &apps(list), 8);
+        let placed = Placement::new().place(&machine(1, 1, 8, 1), &decision);
+        let mut cpus: Vec<u32> = placed.into_iter().flat_map(|(_, cpus)| cpus).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus.len()
+    };
+    for programs in [1, 3, 4, 7, 20] {
+        let list = vec![("night", 8); programs];
+        assert_eq!(used(&[("night", night())], &list), 3, "{programs} programs");
+    }
+    let both = [("a", Class { max: 2, ..Class::default() }), ("b", night())];
+    let list = [vec![("a", 8); 9], vec![("b", 8); 9]].concat();
+    assert_eq!(used(&both, &list), 5);
+    // Those of no class have no maximum, and take what is left.
+    let list = [vec![("night", 8); 4], vec![("", 8); 9]].concat();
+    assert_eq!(used(&[("night", night())], &list), 8);
+}
+
+#[test]
 fn programs_of_no_class_are_a_class_of_their_own() {
     let mut policy = classes(&[("a", Class { weight: 3.0, ..Class::default() })]);
     let decision = decide(&mut policy, &apps(&[("", 16), ("a", 16), ("unheard-of", 16)]), 16);
