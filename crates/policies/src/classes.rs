@@ -11,13 +11,15 @@
 //! 3. Classes of one priority divide what is left to them in proportion to their weights, within
 //!    minimum and maximum; what one does not want goes to the others.
 //!
-//! Inside a class its policy decides as if the class were the machine. Masters that share do so
-//! within what their class has: each is due its part of that.
+//! Inside a class its policy decides as if the class were the machine. Masters that share are each
+//! due their part of what their class has. The placement has one circle for the masters of all
+//! classes, so no class's maximum holds there by itself: together they keep to the sum of the
+//! maxima of their classes, and what is beyond it is kept free ([`Decision::reserved`]).
 //!
 //! # Decisions
 //! - Programs of no class are a class without bounds, of weight 1 and priority 0.
 //! - More classes with programs than processors, where masters always run: all masters share, by
-//!   the weights of their classes.
+//!   the weights of their classes, and no reserve is kept.
 //! - What is released stays in the class until the next decision.
 //!
 //! # Not here

@@ -22,6 +22,9 @@
 //! - A6 One whose dependencies cannot be met any more, or whose time to begin is over, leaves the
 //!   queue, and its process hears why.
 //! - A5 A queue outlives its manager: level, places, and which processes run (`inheriting`).
+//! - A7 A process that waits does not run, also where it was admitted or announced before and has
+//!   become `cpumgr submit` since: it waits for others, never for itself, and keeps its number
+//!   (`submissions`, N5).
 
 use std::collections::BTreeSet;
 
