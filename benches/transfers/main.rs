@@ -5,6 +5,10 @@
 //! back. `--list` prints the variants, `--variant NAME --threads P --regions N` runs one: a few
 //! regions to warm up, a mark that begins the phase, then N regions with a mark before the first,
 //! between any two and after the last.
+//!
+//! # Modules, from the bottom up
+//! 1. `variants`: the published schemes, as in `benches/fork_join`.
+//! 2. `variant`: those, ours and peers' by name.
 
 mod variant;
 #[allow(dead_code, reason = "the names are this bench's own list")]
@@ -41,8 +45,6 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["--list"] => VARIANTS.iter().for_each(|(name, _)| println!("{name}")),
-        // By cargo bench.
-        ["--bench"] => println!("{USAGE}"),
         ["--variant", name, "--threads", threads, "--regions", regions] => {
             let (Ok(threads), Ok(regions)) = (threads.parse::<usize>(), regions.parse::<u32>())
             else {

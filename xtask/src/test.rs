@@ -166,7 +166,7 @@ const LANES: &[Lane] = &[
     slow("count", 120, |stage| {
         vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)
     }),
-    slow("smp", 270, |stage| {
+    slow("smp", 240, |stage| {
         vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)
     }),
     slow("systemd", 500, |stage| match stage.compiler("systemd") {

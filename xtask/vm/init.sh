@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # The first process of the guest: runs the programs that the file `list` names, and says what became of them.
-# A line of the list: the most seconds, a name, the command. Lines that start with @ are for xtask.
+# A line of the list: the most seconds, the last second in which it may begin, a name, the command. Lines that start with @ are for xtask.
 export PATH=/bin HOME=/ TMPDIR=/tmp NANOS_CPUMGR=off
 busybox mkdir -p /proc /sys /dev /tmp
 busybox mount -t proc proc /proc
@@ -14,8 +14,7 @@ mount -t cgroup2 cgroup /sys/fs/cgroup || true
 [ ! -e /proc/sys/kernel/numa_balancing ] || echo 0 > /proc/sys/kernel/numa_balancing
 echo "@up $(nproc) processors, $(ls -d /sys/devices/system/node/node[0-9]* | wc -l) nodes"
 programs=0 failed=0
-last=$(cat /last)
-while read -r limit name command; do
+while read -r limit last name command; do
     if [ "$(cut -d. -f1 /proc/uptime)" -gt "$last" ]; then
         echo "@late $name"
         continue

@@ -85,6 +85,11 @@ const RULES: &[Rule] = &[
         may_use: &["nanothreads"],
         reason: "the kernels are programs of a user: they know the library's public API alone",
     },
+    Rule {
+        package: "nanos-transfers",
+        may_use: &["nanothreads-platform", "nanothreads-engine", "nanothreads"],
+        reason: "what is counted uses what it counts, and peers",
+    },
     Rule { package: "xtask", may_use: &[], reason: "xtask must build when the workspace does not" },
     Rule {
         package: "nanos",
@@ -241,7 +246,9 @@ mod tests {
     #[test]
     fn nothing_may_use_the_programs() {
         for user in RULES {
-            for program in ["cpumgr", "omp-shim", "nanothreads-kernels", "xtask", "nanos"] {
+            for program in
+                ["cpumgr", "omp-shim", "nanothreads-kernels", "nanos-transfers", "xtask", "nanos"]
+            {
                 let edge: &[Edge] = &[(program, None)];
                 let text = document(&[(user.package, edge), (program, &[])]);
                 assert!(check(&text).is_err(), "{} -> {program} passed", user.package);

@@ -77,6 +77,7 @@ pub(super) fn run(
                 name: variant.to_owned(),
                 program: program.clone(),
                 arguments: format!("--class {CLASS} --json --quiet"),
+                begins_by: None,
                 limit: LONGEST_PROGRAM,
             }];
             // They make their own settings: once for each size.
@@ -85,6 +86,7 @@ pub(super) fn run(
                     name: name.clone(),
                     program: path.clone(),
                     arguments: String::new(),
+                    begins_by: None,
                     limit: LONGEST_PROGRAM,
                 }));
             }

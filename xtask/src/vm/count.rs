@@ -11,6 +11,8 @@ use super::needs::Needs;
 use crate::artifact;
 use crate::setup::{Compiler, Workspace};
 
+/// The program that is counted.
+const PACKAGE: &str = "nanos-transfers";
 /// Regions of each phase.
 const REGIONS: u32 = 200;
 const THREADS: [usize; 3] = [2, 4, 8];
@@ -63,6 +65,7 @@ pub(super) fn run(
             name: format!("{name}/{threads}"),
             program: program.to_owned(),
             arguments,
+            begins_by: None,
             limit: LONGEST_PHASE,
         };
         tasks.extend(listing.lines().map(|name| {
@@ -78,7 +81,7 @@ pub(super) fn run(
     let variables =
         [("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true"), ("GOMP_SPINCOUNT", "infinite")];
     let variables = variables.map(|(name, value)| (name, value.to_owned()));
-    let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[])?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let counts = folder.join("counts.csv");
     let extra = ["-plugin".to_owned(), format!("{},out={}", plugin.display(), counts.display())];
@@ -102,7 +105,7 @@ pub(super) fn run(
 
 /// The program that runs the phases, static.
 fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    let mut command = workspace.cargo(["build", "--package", "nanos", "--bench", "transfers"]);
+    let mut command = workspace.cargo(["build", "--package", PACKAGE]);
     command
         .args(["--profile", "bench", "--target", TARGET, "--target-dir"])
         .arg(workspace.target.join("guest"));

@@ -85,6 +85,8 @@ pub(super) struct Task {
     /// The program's file on this machine.
     pub(super) program: PathBuf,
     pub(super) arguments: String,
+    /// Seconds after the boot: later it does not begin, and is left out.
+    pub(super) begins_by: Option<u64>,
     /// Most seconds of the guest's time.
     pub(super) limit: u32,
 }
@@ -121,7 +123,7 @@ impl Boot<'_> {
 
     /// What each task came to. Fails where the guest did not tell of all of them.
     pub(super) fn run(&self, tasks: &[Task]) -> anyhow::Result<Vec<Outcome>> {
-        let archive = archive(self.needs, self.folder, tasks, self.variables, &[], None)?;
+        let archive = archive(self.needs, self.folder, tasks, self.variables, &[])?;
         let image = self.folder.join(self.name).with_extension("cpio");
         std::fs::write(&image, archive)
             .with_context(|| format!("cannot write {}", image.display()))?;
@@ -140,15 +142,13 @@ impl Boot<'_> {
 }
 
 /// The guest's file system.
-/// `variables` are set for all programs; `others` are further programs, with their places; programs
-/// that have not begun `last` seconds after the boot are left out.
+/// `variables` are set for all programs; `others` are further programs, with their places.
 pub(super) fn archive(
     needs: &Needs,
     tools: &Path,
     tasks: &[Task],
     variables: &[(&str, String)],
     others: &[(&str, &Path)],
-    last: Option<u64>,
 ) -> anyhow::Result<Vec<u8>> {
     let read = |file: &Path| {
         std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
@@ -165,19 +165,20 @@ pub(super) fn archive(
     let mut list = String::new();
     let variables: String =
         variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-    for (number, Task { name, program, arguments, limit }) in tasks.iter().enumerate() {
+    for (number, task) in tasks.iter().enumerate() {
+        let Task { name, program, arguments, begins_by, limit } = task;
         let first = tasks.iter().position(|task| task.program == *program).unwrap_or(number);
         let place = format!("tests/{first}");
         if first == number {
             archive.file(&place, &read(program)?);
         }
-        list += &format!("{limit} {name} env {variables}/{place} {arguments}\n");
+        let last = begins_by.unwrap_or(u64::MAX >> 1);
+        list += &format!("{limit} {last} {name} env {variables}/{place} {arguments}\n");
     }
     for (place, program) in others {
         archive.file(place, &read(program)?);
     }
     archive.file("list", list.as_bytes());
-    archive.file("last", format!("{}\n", last.unwrap_or(u64::MAX >> 1)).as_bytes());
     Ok(archive.finish())
 }
 

@@ -106,7 +106,7 @@ pub(super) fn run(
 fn task(name: String, program: PathBuf) -> Task {
     let shortened = SHORTENED.iter().find(|(of, _)| *of == name).map_or("", |(_, fewer)| fewer);
     let arguments = format!("--class {CLASS} --json --quiet {shortened}").trim_end().to_owned();
-    Task { name, program, arguments, limit: LONGEST_PROGRAM }
+    Task { name, program, arguments, begins_by: None, limit: LONGEST_PROGRAM }
 }
 
 /// Those in C and Fortran, with our library inside: the compiler looks for its own by `-lgomp`, and

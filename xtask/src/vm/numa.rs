@@ -57,6 +57,7 @@ pub(super) fn run(
             program: program.path,
             // They bind threads and switch the kernel's balancing: one after the other.
             arguments: format!("--test-threads=1 --nocapture {filter}"),
+            begins_by: None,
             limit: LONGEST_PROGRAM,
         })
         .collect();

@@ -1,6 +1,9 @@
 //! A manager on stage, and the story that its trace tells.
 
+use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 
 use platform::affinity::{CpuId, CpuSet};
 use platform::clock::monotonic_ns;
@@ -52,6 +55,15 @@ pub(crate) struct Stage {
     pub(crate) cpus: CpuSet,
     _dir: tempfile::TempDir,
     trace: std::path::PathBuf,
+    story: RefCell<Story>,
+}
+
+/// What was read of the trace.
+#[derive(Default)]
+struct Story {
+    /// Bytes.
+    read: u64,
+    moments: Vec<Moment>,
 }
 
 impl Stage {
@@ -63,7 +75,13 @@ impl Stage {
         let trace_file = trace.to_str().unwrap();
         let options =
             ["--policy", policy[0], "--cpus", &list, "--quantum", quantum, "--trace", trace_file];
-        let stage = Self { manager: Manager::start(&options), cpus, _dir: dir, trace };
+        let stage = Self {
+            manager: Manager::start(&options),
+            cpus,
+            _dir: dir,
+            trace,
+            story: RefCell::default(),
+        };
         if policy.len() > 1 {
             stage.policy(&policy[1..]);
         }
@@ -96,21 +114,40 @@ impl Stage {
         requests.iter().map(start).collect()
     }
 
-    /// The moments of the trace from a time on; the first one begins there. Checks what holds for
-    /// every policy but `none`: a processor that is not shared has one program, and a program that
-    /// has nothing of its own has a shared one.
+    /// The moments of the trace from a time on; the first one begins there.
     pub(crate) fn moments(&self, from: u64) -> Vec<Moment> {
-        let mut moments = vec![Moment { t_ns: from, parts: BTreeMap::new() }];
-        let text = std::fs::read_to_string(&self.trace).unwrap();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let story = self.story();
+        let later = story.moments.partition_point(|moment| moment.t_ns <= from);
+        let parts =
+            story.moments[..later].last().map_or_else(BTreeMap::new, |now| now.parts.clone());
+        let first = Moment { t_ns: from, parts };
+        [first].into_iter().chain(story.moments[later..].iter().cloned()).collect()
+    }
+
+    /// All moments so far, with what the trace has now. Of each that has another one after it,
+    /// checks what holds for every policy but `none`: a processor that is not shared has one
+    /// program, and a program that has nothing of its own has a shared one.
+    fn story(&self) -> RefMut<'_, Story> {
+        let mut story = self.story.borrow_mut();
+        let mut trace = File::open(&self.trace).unwrap();
+        trace.seek(SeekFrom::Start(story.read)).unwrap();
+        let mut text = String::new();
+        trace.read_to_string(&mut text).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        story.read += whole.len() as u64;
         for line in whole.lines() {
             let line: Line = serde_json::from_str(line).unwrap();
             assert_eq!(line.lost, 0, "the trace lost lines");
-            let last = moments.last().unwrap().clone();
-            if line.t_ns > last.t_ns {
-                moments.push(Moment { t_ns: line.t_ns, ..last });
+            match story.moments.last() {
+                Some(last) if line.t_ns <= last.t_ns => {}
+                Some(last) => {
+                    self.check(last);
+                    let next = Moment { t_ns: line.t_ns, ..last.clone() };
+                    story.moments.push(next);
+                }
+                None => story.moments.push(Moment { t_ns: line.t_ns, parts: BTreeMap::new() }),
             }
-            let parts = &mut moments.last_mut().unwrap().parts;
+            let parts = &mut story.moments.last_mut().unwrap().parts;
             match line.event.as_str() {
                 "allocation" => {
                     let cpus = line.cpus.iter().copied().map(CpuId).collect();
@@ -122,9 +159,7 @@ impl Stage {
                 _ => {}
             }
         }
-        // Of the last one lines may still be missing.
-        moments.iter().rev().skip(1).for_each(|moment| self.check(moment));
-        moments
+        story
     }
 
     fn check(&self, moment: &Moment) {
@@ -145,13 +180,21 @@ impl Stage {
         }
     }
 
-    /// The last moment, as soon as it is as wanted.
+    /// The last moment, or the one before it where they come faster than one can look, as soon as
+    /// they are as wanted.
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&Moment) -> bool) -> Moment {
         eventually(what, || {
-            let look = || self.moments(0).pop();
-            let moment = look().filter(|moment| wanted(moment))?;
-            // It was written to its end.
-            look().filter(|again| *again == moment)
+            let look = || {
+                let story = self.story();
+                let mut latest = story.moments.iter().rev().cloned();
+                (latest.next(), latest.next())
+            };
+            let last = look().0.filter(&wanted)?;
+            // Lines of the last one may be missing: of one that is still the last, and of one that
+            // has another one after it, they are not.
+            let (again, before) = look();
+            let again = again.filter(&wanted)?;
+            if again == last { Some(again) } else { before.filter(&wanted) }
         })
     }
 

@@ -172,6 +172,7 @@ fn measure(
                 "{} {} {} {} {}",
                 run.kernel, run.class, run.placement, run.engine, run.iterations
             ),
+            begins_by: None,
             limit: LONGEST_RUN,
         })
         .collect();
@@ -184,7 +185,7 @@ fn measure(
     if options.breaks {
         variables.push(("ORACLE_BREAKS", "1".to_owned()));
     }
-    let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[])?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let raw = folder.join("oracle.csv");
     let plugged = format!(
