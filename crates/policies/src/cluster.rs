@@ -8,7 +8,8 @@
 //! only a processor for the master) come first there, and in the work-list.
 //!
 //! # Decisions
-//! - Minima and weights play no part.
+//! - Weights play no part. Minima do: they are handed out first, in order of arrival while
+//!   processors last, and clusters complete them.
 //! - Of a cluster an application takes what it asks for; the rest of the cluster is not lost but
 //!   counts as left.
 //! - With `master_always` each application has its one processor first, and a cluster completes it.
@@ -21,9 +22,10 @@ use std::collections::BTreeSet;
 
 use crate::crowd;
 use crate::decision::{Allocation, Decision};
+use crate::dss;
 use crate::parameter::{ParameterError, configurable, parameters};
 use crate::policy::Policy;
-use crate::snapshot::{AppId, Snapshot};
+use crate::snapshot::{AppId, AppView, Snapshot};
 
 parameters! {
     /// Parameters of `cluster`.
@@ -89,10 +91,28 @@ impl Policy for Cluster {
     }
 }
 
+/// What each has before clusters are handed out: its minimum in order of arrival, while processors
+/// last; where masters always run, one processor in any case.
+fn least(snapshot: &Snapshot<'_>) -> Vec<u32> {
+    if snapshot.master_always {
+        return dss::floors(snapshot.apps, snapshot.processors);
+    }
+    let mut rest = snapshot.processors;
+    let minimum = |app: &AppView| {
+        let wanted = if app.floor() > 1 { app.floor() } else { 0 };
+        // A part of it is of no use to one that cannot do with less.
+        let part = if wanted <= rest { wanted } else { 0 };
+        rest -= part;
+        part
+    };
+    snapshot.apps.iter().map(minimum).collect()
+}
+
 fn hand_out(snapshot: &Snapshot<'_>, size: u32) -> Vec<Allocation> {
     let first = u32::from(snapshot.master_always);
-    let mut parts = vec![first; snapshot.apps.len()];
-    let mut left = u64::from(snapshot.processors) - u64::from(first) * parts.len() as u64;
+    let mut parts = least(snapshot);
+    let mut left =
+        u64::from(snapshot.processors) - parts.iter().map(|part| u64::from(*part)).sum::<u64>();
     let wants = |i: usize| snapshot.apps[i].wants();
 
     // Whole clusters; the first one completes the processor that is there already.
@@ -101,7 +121,8 @@ fn hand_out(snapshot: &Snapshot<'_>, size: u32) -> Vec<Allocation> {
     let mut out = false;
     while !open.is_empty() && !out {
         for &i in &open {
-            let cluster = size.saturating_mul(round) - parts[i];
+            // None where its minimum is more.
+            let cluster = size.saturating_mul(round).saturating_sub(parts[i]);
             if u64::from(cluster) > left {
                 out = true;
                 break;

@@ -102,16 +102,23 @@ pub(crate) fn divide_by(
     if fits(apps, processors) {
         return apps.iter().map(AppView::wants).collect();
     }
-    let mut rest = u64::from(processors) - apps.len() as u64;
-    let claim = |app: &AppView| {
+    let claim = |(app, floor): (&AppView, u32)| Claim {
+        key: share::key(app.weight, size(app)),
+        floor,
+        room: app.wants(),
+    };
+    let claims: Vec<Claim> = apps.iter().zip(floors(apps, processors)).map(claim).collect();
+    share::divide(processors.into(), &claims)
+}
+
+/// What each has at least: one processor and, in order of arrival while processors last, its
+/// minimum. Together no more than there are, where each can have one.
+pub(crate) fn floors(apps: &[AppView], processors: u32) -> Vec<u32> {
+    let mut rest = u64::from(processors).saturating_sub(apps.len() as u64);
+    let floor = |app: &AppView| {
         let more = u64::from(app.floor() - 1).min(rest);
         rest -= more;
-        Claim {
-            key: share::key(app.weight, size(app)),
-            floor: 1 + u32::try_from(more).expect("it is at most the floor, a u32"),
-            room: app.wants(),
-        }
+        1 + u32::try_from(more).expect("it is at most the floor, a u32")
     };
-    let claims: Vec<Claim> = apps.iter().map(claim).collect();
-    share::divide(processors.into(), &claims)
+    apps.iter().map(floor).collect()
 }

@@ -28,7 +28,9 @@
 //! - Where masters always run and nothing is free, newcomers have one processor of the largest
 //!   allocations, which return when processors become free. More applications than processors: all
 //!   masters share all processors.
-//! - Minima and weights play no part.
+//! - Weights play no part. Minima do: an application begins with its minimum, if that is more than
+//!   the base, and its search ends there downwards. Where nothing is free the largest allocations
+//!   give way to minima, in order of arrival, as to the processor of a newcomer's master.
 //!
 //! # Level
 //! [`Policy::admission`] admits up to `level` applications; unless that is set, as many as have
@@ -156,7 +158,7 @@ impl Search {
 
     /// It looks for no other allocation: its request is no more than an application begins with.
     fn has_nothing_to_search(&self, app: &AppView, parameters: &PdpaParameters) -> bool {
-        self.state == PdpaState::NoReference && self.most(app) <= parameters.base
+        self.state == PdpaState::NoReference && self.most(app) <= parameters.base.max(app.floor())
     }
 
     /// Follows a report. True when it wishes for a step more.
@@ -174,13 +176,15 @@ impl Search {
             may_grow: efficient && self.efficiency >= parameters.high_efficiency,
             grew: speedup > self.good_speedup,
             below_request: self.target < self.most(app),
-            on_one: self.target == 1,
+            at_least: self.target <= app.floor(),
         };
         let (state, step) = react(self.state, verdict);
         match step {
             Step::Keep | Step::Up => (self.good, self.good_speedup) = (self.target, speedup),
-            Step::Down => self.target = self.target.saturating_sub(parameters.step).max(1),
-            Step::Back => self.target = self.good,
+            Step::Down => {
+                self.target = self.target.saturating_sub(parameters.step).max(app.floor());
+            }
+            Step::Back => self.target = self.good.max(app.floor()),
         }
         self.state = state;
         step
@@ -189,7 +193,7 @@ impl Search {
     /// The most that it may have in its state.
     fn bound(&self, app: &AppView, parameters: &PdpaParameters) -> u32 {
         match self.state {
-            PdpaState::NoReference => parameters.base.min(app.wants()),
+            PdpaState::NoReference => parameters.base.max(app.floor()).min(app.wants()),
             PdpaState::Testing => {
                 let step = parameters.step_from(self.good);
                 self.good.saturating_add(step).min(app.wants())
@@ -280,6 +284,15 @@ impl Pdpa {
         up: &[usize],
         back: &[usize],
     ) {
+        if snapshot.master_always && !snapshot.is_crowded() {
+            // Its master runs, and its minimum; the largest allocations give way.
+            let floors = dss::floors(snapshot.apps, snapshot.processors);
+            for (search, floor) in searches.iter_mut().zip(floors) {
+                if floor > 1 {
+                    search.target = search.target.max(floor);
+                }
+            }
+        }
         let mut free = self.free(searches);
         for phase in [PdpaState::NoReference, PdpaState::Testing] {
             for (search, app) in
@@ -410,10 +423,17 @@ impl Pdpa {
         if snapshot.is_crowded() && snapshot.master_always {
             return dss::crowd(snapshot);
         }
-        let pairs = searches.iter().zip(snapshot.apps);
-        let claims: Vec<Claim> = pairs
-            .map(|(search, app)| Claim { key: 1, floor: 0, room: search.target.min(app.wants()) })
-            .collect();
+        let floors = if snapshot.master_always {
+            dss::floors(snapshot.apps, snapshot.processors)
+        } else {
+            vec![0; searches.len()]
+        };
+        let claim = |((search, app), floor): ((&Search, &AppView), u32)| {
+            let room = search.target.min(app.wants());
+            Claim { key: 1, floor: if floor > 1 { floor } else { 0 }, room }
+        };
+        let claims: Vec<Claim> =
+            searches.iter().zip(snapshot.apps).zip(floors).map(claim).collect();
         // When they fit these are the rooms; otherwise the largest are cut to one level.
         let parts = share::divide(snapshot.processors.into(), &claims);
         snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()

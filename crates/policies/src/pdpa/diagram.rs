@@ -4,13 +4,13 @@
 //! |--------|----------------------------------------------------|--------|-------------------|
 //! | NO_REF | efficient enough to grow, below the request        | P_INC  | + step            |
 //! | NO_REF | efficient, but not enough to grow or at the request| STABLE | kept              |
-//! | NO_REF | inefficient, more than one processor               | P_DEC  | - step            |
-//! | NO_REF | inefficient on one processor                       | STABLE | kept              |
+//! | NO_REF | inefficient, more than its minimum                 | P_DEC  | - step            |
+//! | NO_REF | inefficient on its minimum                         | STABLE | kept              |
 //! | P_INC  | as the first, and the speedup grew                 | P_INC  | + step            |
 //! | P_INC  | as the second, and the speedup grew                | STABLE | kept              |
 //! | P_INC  | inefficient, or the speedup did not grow           | STABLE | last that was good|
-//! | P_DEC  | inefficient, more than one processor               | P_DEC  | - step            |
-//! | P_DEC  | inefficient on one processor                       | STABLE | kept              |
+//! | P_DEC  | inefficient, more than its minimum                 | P_DEC  | - step            |
+//! | P_DEC  | inefficient on its minimum                         | STABLE | kept              |
 //! | P_DEC  | efficient                                          | STABLE | kept              |
 //! | STABLE | any                                                | STABLE | kept              |
 //! | P_TEST | efficient                                          | STABLE | kept              |
@@ -48,8 +48,8 @@ pub(super) struct Verdict {
     pub(super) grew: bool,
     /// It asks for more than it has.
     pub(super) below_request: bool,
-    /// It has one processor.
-    pub(super) on_one: bool,
+    /// It has no more than its minimum, which is one processor for most.
+    pub(super) at_least: bool,
 }
 
 /// What becomes of the allocation.
@@ -59,7 +59,7 @@ pub(super) enum Step {
     Keep,
     /// It was good, and a step more is wished for.
     Up,
-    /// A step less, at least one.
+    /// A step less, no less than the minimum.
     Down,
     /// Back to the last one that was good.
     Back,
@@ -68,7 +68,7 @@ pub(super) enum Step {
 /// The transition for a report.
 pub(super) fn react(state: PdpaState, verdict: Verdict) -> (PdpaState, Step) {
     use PdpaState::{Decreasing, Increasing, NoReference, Stable, Testing};
-    let Verdict { efficient, may_grow, grew, below_request, on_one } = verdict;
+    let Verdict { efficient, may_grow, grew, below_request, at_least } = verdict;
     let grows = may_grow && below_request;
     match state {
         NoReference | Increasing if efficient && (grew || state == NoReference) => {
@@ -80,7 +80,7 @@ pub(super) fn react(state: PdpaState, verdict: Verdict) -> (PdpaState, Step) {
         }
         Increasing => (Stable, Step::Back),
         NoReference | Decreasing if !efficient => {
-            if on_one {
+            if at_least {
                 (Stable, Step::Keep)
             } else {
                 (Decreasing, Step::Down)
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     /// The table at the head of the file, once more and in full: for each state the answers to
-    /// (efficient, may grow, grew, below request, on one processor).
+    /// (efficient, may grow, grew, below request, at its minimum).
     #[test]
     fn every_transition_of_the_diagram_is_as_in_the_table() {
         use PdpaState::{Decreasing, Increasing, NoReference, Stable, Testing};
@@ -104,12 +104,12 @@ mod tests {
         let mut seen = 0;
         for state in [NoReference, Increasing, Decreasing, Stable, Testing] {
             for bits in 0..32_u32 {
-                let [efficient, may_grow, grew, below_request, on_one] =
+                let [efficient, may_grow, grew, below_request, at_least] =
                     [1, 2, 4, 8, 16].map(|bit| any[usize::from(bits & bit != 0)]);
                 if may_grow && !efficient {
                     continue;
                 }
-                let expected = match (state, efficient, may_grow, grew, below_request, on_one) {
+                let expected = match (state, efficient, may_grow, grew, below_request, at_least) {
                     (NoReference, true, true, _, true, _) => (Increasing, Step::Up),
                     (NoReference, true, false, _, _, _) | (NoReference, true, _, _, false, _) => {
                         (Stable, Step::Keep)
@@ -129,7 +129,7 @@ mod tests {
                     (Testing, true, ..) => (Stable, Step::Keep),
                     (Testing, false, ..) => (Stable, Step::Back),
                 };
-                let verdict = Verdict { efficient, may_grow, grew, below_request, on_one };
+                let verdict = Verdict { efficient, may_grow, grew, below_request, at_least };
                 assert_eq!(react(state, verdict), expected, "{state:?} {verdict:?}");
                 seen += 1;
             }
