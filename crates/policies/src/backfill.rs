@@ -9,17 +9,34 @@
 //! A *rigid* job has a fixed number of processors, a *moldable* one any number in its range that it
 //! keeps from its start on: the largest that is free and delays nothing.
 //!
+//! Jobs may be of classes ([`Part`]). What a class keeps is free for its own jobs only, though one
+//! processor is always left to jobs of others. Where it cannot be said when its class has room for
+//! a job under its maximum, that job is no head: it waits for its class, later jobs of its class do
+//! not pass it, those of others do.
+//!
 //! # Invariants
 //! - Q1 As long as no job runs beyond its limit, the head starts at its reservation at the latest,
-//!   and no later plan moves that reservation back.
-//! - Q2 The jobs that run and start have no more processors together than there are.
+//!   and no later plan moves that reservation back; but one that stands before it in the queue and
+//!   waited for its class comes first when its class has room.
+//! - Q2 The jobs that run and start have no more processors together than there are, and those of a
+//!   class no more than its maximum.
 //! - Q3 Where a job without a limit runs and has processors that the head needs, the head has no
 //!   reservation, and no job passes it: whatever passed it could delay it.
 //!
 //! # Not here
 //! Which users come first (`fair_share`). What ends jobs that run beyond their limit: the manager.
+//! Priorities of classes: the order of the queue is the caller's.
 
 use crate::snapshot::Nanos;
+
+/// What a class of jobs has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The most processors of its jobs together.
+    pub most: u32,
+    /// Processors that no other jobs have.
+    pub kept: u32,
+}
 
 /// A job that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +45,8 @@ pub struct Running {
     pub processors: u32,
     /// When it ends at the latest; `None`: it has no limit.
     pub until: Option<Nanos>,
+    /// Its class, by its place among the parts; `None`: of no class.
+    pub class: Option<usize>,
 }
 
 /// A job that waits. Its range is not empty.
@@ -39,6 +58,8 @@ pub struct Job {
     pub most: u32,
     /// For how long it runs at most; `None`: it does not say.
     pub limit: Option<Nanos>,
+    /// As of [`Running`].
+    pub class: Option<usize>,
 }
 
 /// When the head of the queue starts at the latest.
@@ -59,69 +80,183 @@ pub struct Plan {
     pub reserved: Option<Reservation>,
 }
 
-/// What starts now on `processors`, of which `running` have theirs. A job that needs more than
-/// there are counts as needing all. O(n log n) for the jobs that run, O(n) for those that wait.
+/// Who has how many processors at a time.
+#[derive(Clone)]
+struct Books<'a> {
+    processors: u32,
+    parts: &'a [Part],
+    used: u64,
+    /// By class.
+    used_by: Vec<u64>,
+    /// What classes keep and do not use, together.
+    kept: u64,
+}
+
+impl<'a> Books<'a> {
+    fn new(processors: u32, parts: &'a [Part], running: &[Running]) -> Self {
+        let kept = parts.iter().map(|part| u64::from(part.kept)).sum();
+        let mut books = Self { processors, parts, used: 0, used_by: vec![0; parts.len()], kept };
+        running.iter().for_each(|it| books.take(it.class, it.processors));
+        books
+    }
+
+    /// What the class keeps and does not use.
+    fn gap(&self, class: Option<usize>) -> u64 {
+        let Some(class) = class.filter(|class| *class < self.parts.len()) else { return 0 };
+        u64::from(self.parts[class].kept).saturating_sub(self.used_by[class])
+    }
+
+    fn change(&mut self, class: Option<usize>, change: impl Fn(u64) -> u64) {
+        self.used = change(self.used);
+        self.kept -= self.gap(class);
+        if let Some(used) = class.and_then(|class| self.used_by.get_mut(class)) {
+            *used = change(*used);
+        }
+        self.kept += self.gap(class);
+    }
+
+    fn take(&mut self, class: Option<usize>, processors: u32) {
+        self.change(class, |used| used + u64::from(processors));
+    }
+
+    fn give(&mut self, class: Option<usize>, processors: u32) {
+        self.change(class, |used| used.saturating_sub(u64::from(processors)));
+    }
+
+    /// What is free for a class, but for its maximum.
+    fn free(&self, class: Option<usize>) -> u32 {
+        let all = u64::from(self.processors);
+        // One is left to jobs of others.
+        let others = (self.kept - self.gap(class)).min(all.saturating_sub(1));
+        u32::try_from(all.saturating_sub(others).saturating_sub(self.used))
+            .expect("it is at most `processors`, a u32")
+    }
+
+    /// What a class may have more by its maximum.
+    fn below_maximum(&self, class: Option<usize>) -> u32 {
+        let Some(class) = class.filter(|class| *class < self.parts.len()) else { return u32::MAX };
+        let room = u64::from(self.parts[class].most).saturating_sub(self.used_by[class]);
+        u32::try_from(room).expect("it is at most the maximum, a u32")
+    }
+
+    /// What a job of the class may have.
+    fn room(&self, class: Option<usize>) -> u32 {
+        self.free(class).min(self.below_maximum(class))
+    }
+
+    /// The most of `class`, up to `most`, that leave `wanted` for a job of class `head`. O(log n).
+    fn beside(&self, class: Option<usize>, most: u32, head: Option<usize>, wanted: u32) -> u32 {
+        let leaves = |processors| {
+            let mut with = self.clone();
+            with.take(class, processors);
+            with.room(head) >= wanted
+        };
+        let (mut low, mut high) = (0, most);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if leaves(middle) { low = middle } else { high = middle - 1 }
+        }
+        low
+    }
+}
+
+/// What starts now on `processors`, of which `running` have theirs; classes have their `parts`. A
+/// job that needs more than its class can ever have counts as needing all of that. O(n log n) for
+/// the jobs that run and for each class with a maximum, O(n log P) for those that wait.
 #[must_use]
-pub fn plan(now: Nanos, processors: u32, running: &[Running], queue: &[Job]) -> Plan {
-    let used: u64 = running.iter().map(|it| u64::from(it.processors)).sum();
-    let mut free = u32::try_from(u64::from(processors).saturating_sub(used))
-        .expect("it is at most `processors`, a u32");
+pub fn plan(
+    now: Nanos,
+    processors: u32,
+    parts: &[Part],
+    running: &[Running],
+    queue: &[Job],
+) -> Plan {
+    let mut books = Books::new(processors, parts, running);
     let mut plan = Plan::default();
     let mut ends: Vec<Running> = running.to_vec();
+    let empty = Books::new(processors, parts, &[]);
     let range = |job: &Job| {
-        let least = job.least.clamp(1, processors.max(1));
-        (least, job.most.clamp(least, processors.max(1)))
+        let ever = empty.room(job.class).max(1);
+        let least = job.least.clamp(1, ever);
+        (least, job.most.clamp(least, ever))
     };
     let over = |limit: Option<Nanos>| limit.map(|limit| now.saturating_add(limit));
-    let mut waiting = queue.iter().enumerate();
-    let head = loop {
-        let Some((at, job)) = waiting.next() else { return plan };
-        let (least, most) = range(job);
-        if least > free {
-            break (at, least);
-        }
-        let processors = most.min(free);
-        free -= processors;
-        plan.starts.push((at, processors));
-        ends.push(Running { processors, until: over(job.limit) });
+    // Classes that have a job that waits for the class itself.
+    let mut is_full = vec![false; parts.len()];
+    let is_passed = |is_full: &[bool], class: Option<usize>| {
+        class.and_then(|class| is_full.get(class)).copied().unwrap_or(false)
     };
-    let Some((at, mut spare)) = reserve(now, free, &mut ends, head.1) else { return plan };
-    plan.reserved = Some(Reservation { job: head.0, at });
-    for (place, job) in waiting {
+    let mut waiting = queue.iter().enumerate();
+    let (class, wanted, at, mut later) = loop {
+        let Some((place, job)) = waiting.next() else { return plan };
+        if is_passed(&is_full, job.class) {
+            continue;
+        }
         let (least, most) = range(job);
-        let is_over = over(job.limit).is_some_and(|end| end <= at);
-        // What outlasts the reservation takes what the head leaves.
-        let room = if is_over { free } else { free.min(spare) };
+        let room = books.room(job.class);
         if least > room {
+            if let Some((at, later)) = reserve(now, &books, &mut ends, job.class, least) {
+                plan.reserved = Some(Reservation { job: place, at });
+                break (job.class, least, at, later);
+            }
+            let full = job.class.and_then(|class| is_full.get_mut(class));
+            let Some(full) = full.filter(|_| least > books.below_maximum(job.class)) else {
+                return plan;
+            };
+            *full = true;
             continue;
         }
         let processors = most.min(room);
-        free -= processors;
-        if !is_over {
-            spare -= processors;
-        }
+        books.take(job.class, processors);
         plan.starts.push((place, processors));
+        ends.push(Running { processors, until: over(job.limit), class: job.class });
+    };
+    for (place, job) in waiting {
+        if is_passed(&is_full, job.class) {
+            continue;
+        }
+        let (least, most) = range(job);
+        let is_over = over(job.limit).is_some_and(|end| end <= at);
+        let mut room = most.min(books.room(job.class));
+        if !is_over {
+            // What outlasts the reservation takes what the head leaves.
+            room = later.beside(job.class, room, class, wanted);
+        }
+        if least > room {
+            continue;
+        }
+        books.take(job.class, room);
+        if !is_over {
+            later.take(job.class, room);
+        }
+        plan.starts.push((place, room));
     }
     plan
 }
 
-/// When `wanted` processors are free, and how many more are then. `None`: it cannot be said.
-fn reserve(now: Nanos, free: u32, ends: &mut [Running], wanted: u32) -> Option<(Nanos, u32)> {
+/// When there are `wanted` processors for a job of the class, and who has what then. `None`: it
+/// cannot be said.
+fn reserve<'a>(
+    now: Nanos,
+    books: &Books<'a>,
+    ends: &mut [Running],
+    class: Option<usize>,
+    wanted: u32,
+) -> Option<(Nanos, Books<'a>)> {
     ends.sort_by_key(|it| it.until.unwrap_or(Nanos::MAX));
-    let mut there = u64::from(free);
+    let mut later = books.clone();
     let mut at = None;
     for it in ends.iter() {
         let Some(until) = it.until else { break };
         let until = until.max(now);
-        // All that end at that time are free then.
+        // All that end at that time are gone then.
         if at.is_some_and(|at| until > at) {
             break;
         }
-        there += u64::from(it.processors);
-        if there >= u64::from(wanted) {
+        later.give(it.class, it.processors);
+        if later.room(class) >= wanted {
             at = Some(until);
         }
     }
-    let spare = there.checked_sub(u64::from(wanted))?;
-    at.map(|at| (at, u32::try_from(spare).unwrap_or(u32::MAX)))
+    at.map(|at| (at, later))
 }

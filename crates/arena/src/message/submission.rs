@@ -33,6 +33,12 @@ pub struct Submit {
     /// The processors with which it starts, and which it keeps; `None`: it follows its grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<Range>,
+    /// The class of its site in which it is to be; `None`: as the rules say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// What its user calls it, for those rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
 }
 
 /// A number of processors, or any number between two.
@@ -61,6 +67,8 @@ impl Submit {
             reported: false,
             limit_ns: None,
             processors: None,
+            class: None,
+            purpose: None,
         }
     }
 }

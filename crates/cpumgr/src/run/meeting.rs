@@ -12,6 +12,7 @@ use platform::process;
 
 use super::{Start, Turn};
 use crate::cli::{IdleExit, RunArgs, Team};
+use crate::config::BY_RULES;
 use crate::config::Sources;
 use crate::daemon::{BACKGROUND_IDLE, Options, background, fresh};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
@@ -299,6 +300,8 @@ fn submit(
         reported: turn.reported,
         limit_ns: turn.limit.map(ns),
         processors: turn.processors,
+        class: args.class.clone().filter(|class| class != BY_RULES),
+        purpose: args.label.clone(),
     }))?;
     let mut answer = connection.receive()?.0;
     if let FromManager::Queued { id, ahead } = answer {

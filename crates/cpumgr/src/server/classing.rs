@@ -75,7 +75,8 @@ impl Server {
         (min.or(kept.0), max.or(kept.1))
     }
 
-    fn class_by_choice_or_rule(&self, serial: u64) -> Option<String> {
+    /// The class of a program, or of a submission.
+    pub(super) fn class_by_choice_or_rule(&self, serial: u64) -> Option<String> {
         let table = self.rules.class_table();
         if table.classes.is_empty() {
             return None;
@@ -127,31 +128,9 @@ impl Server {
         let Some(first) = theirs.first().or(attached.first()).copied() else {
             return Err(format!("process {pid} is no program that you may change"));
         };
-        let table = self.rules.class_table();
         let firm = self.may_administer(by);
         if let Some(class) = class.as_deref() {
-            let class: String = escape(class.as_bytes()).chars().take(MAX_LABEL).collect();
-            if !table.classes.contains_key(&class) {
-                let known: Vec<&str> = table.classes.keys().map(String::as_str).collect();
-                return Err(match known.as_slice() {
-                    [] => format!(
-                        "there is no class {class:?}: this manager's configuration has none \
-                         ([classes.NAME])"
-                    ),
-                    known => {
-                        format!("there is no class {class:?}; there are: {}", known.join(", "))
-                    }
-                });
-            }
-            let known = self.known_of(first);
-            let allowed = known.is_some_and(|it| table.allows(&class, &self.subject(&it)));
-            if !firm && !allowed {
-                return Err(format!(
-                    "class {class} is not for this program at your word: it is not open, and none \
-                     of its rules fits; an administrator may set it, or write `open = true` or a \
-                     rule"
-                ));
-            }
+            self.may_choose(by, first, class)?;
         }
         let is_firm = self.connections.values().filter(|it| it.peer.pid == pid);
         if !firm && is_firm.filter_map(|it| it.chosen.as_ref()).any(|it| it.firm) {
@@ -182,6 +161,54 @@ impl Server {
         Ok(())
     }
 
+    /// Whether client `by` may put a program, or a submission, into a class.
+    fn may_choose(&self, by: u64, serial: u64, class: &str) -> Result<(), String> {
+        let table = self.rules.class_table();
+        let class: String = escape(class.as_bytes()).chars().take(MAX_LABEL).collect();
+        if !table.classes.contains_key(&class) {
+            let known: Vec<&str> = table.classes.keys().map(String::as_str).collect();
+            return Err(match known.as_slice() {
+                [] => format!(
+                    "there is no class {class:?}: this manager's configuration has none \
+                     ([classes.NAME])"
+                ),
+                known => format!("there is no class {class:?}; there are: {}", known.join(", ")),
+            });
+        }
+        let allowed =
+            self.known_of(serial).is_some_and(|it| table.allows(&class, &self.subject(&it)));
+        if self.may_administer(by) || allowed {
+            return Ok(());
+        }
+        Err(format!(
+            "class {class} is not for this program at your word: it is not open, and none of its \
+             rules fits; an administrator may set it, or write `open = true` or a rule"
+        ))
+    }
+
+    /// A submission says in which class it is to be, and what its user calls it.
+    pub(super) fn place_submission(
+        &mut self,
+        serial: u64,
+        class: Option<&str>,
+        purpose: Option<&str>,
+    ) -> Result<(), String> {
+        if let Some(label) = purpose {
+            let label = checked_label(label)?;
+            if let Some(it) = self.connections.get_mut(&serial) {
+                it.label = Some(label);
+            }
+        }
+        if let Some(class) = class {
+            self.may_choose(serial, serial, class)?;
+            let firm = self.may_administer(serial);
+            if let Some(it) = self.connections.get_mut(&serial) {
+                it.chosen = Some(Chosen { class: class.to_owned(), firm });
+            }
+        }
+        Ok(())
+    }
+
     fn classify_process(&mut self, pid: Pid) {
         let programs = self.connections.values().filter(|it| it.peer.pid == pid);
         let programs = programs.filter(|it| it.program.is_some()).map(|it| it.serial);
@@ -195,12 +222,10 @@ impl Server {
 
     /// `run --label`.
     pub(super) fn set_label(&mut self, by: u64, pid: Pid, label: &str) -> Result<(), String> {
-        if label.is_empty() || label.len() > MAX_LABEL {
-            return Err(format!("a label has 1 to {MAX_LABEL} bytes, not {}", label.len()));
-        }
+        let label = checked_label(label)?;
         for serial in self.theirs(by, pid)? {
             if let Some(it) = self.connections.get_mut(&serial) {
-                it.label = Some(escape(label.as_bytes()));
+                it.label = Some(label.clone());
             }
         }
         self.classify_process(pid);
@@ -281,6 +306,14 @@ fn cgroup_of(pid: Pid) -> String {
 fn parsed<T: FromBufRead>(pid: Pid, file: &str) -> Option<T> {
     let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
     T::from_buf_read(String::from_utf8_lossy(&bytes).as_bytes()).ok()
+}
+
+/// A label as it is kept.
+fn checked_label(label: &str) -> Result<String, String> {
+    if label.is_empty() || label.len() > MAX_LABEL {
+        return Err(format!("a label has 1 to {MAX_LABEL} bytes, not {}", label.len()));
+    }
+    Ok(escape(label.as_bytes()))
 }
 
 #[cfg(test)]

@@ -160,8 +160,9 @@ impl Server {
                 (true, one.attach, one.request.max(1));
             (connection.weight, connection.start) = (weight, Some(one.start));
             (connection.submission, connection.team) = (one.submission, one.team);
-            connection.job =
-                one.job.map(|Job { processors, until }| backfill::Running { processors, until });
+            let job =
+                |Job { processors, until }| backfill::Running { processors, until, class: None };
+            connection.job = one.job.map(job);
             connection.chosen.clone_from(&one.chosen);
             (connection.label, connection.bounds) = (one.label.clone(), one.bounds);
             connection.is_stand_in = one.as_what == As::Registered;

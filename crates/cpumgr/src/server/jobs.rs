@@ -9,8 +9,10 @@
 //!
 //! # Decisions
 //! - Drained processors are not planned with.
-//! - Which processors a job has: the policy, to which its number is a minimum. Policies that heed
-//!   no minima (README of the policies) give it what they give.
+//! - Which processors a job has: the policy, to which its number is a minimum.
+//! - A job waits for room in its class, and takes nothing of what another class keeps (`reserve`).
+//!   Its class is what its submission chose or what the rules say of that; a rule that asks for the
+//!   program's name says nothing yet.
 //! - A manager that follows a killed one takes over the numbers and the ends of jobs that run
 //!   (`inheriting`).
 
@@ -18,7 +20,8 @@ use std::collections::BTreeSet;
 
 use arena::message::Range;
 use platform::process::Pid;
-use policies::backfill::{self, Job, Plan, Running};
+use policies::backfill::{self, Job, Part, Plan, Running};
+use policies::{AppId, Class};
 
 use super::Server;
 use super::connection::Connection;
@@ -53,7 +56,10 @@ impl Server {
         let start = |(at, processors): (usize, u32)| {
             let place = waiting[at];
             let until = place.limit_ns.map(|limit| now.saturating_add(limit));
-            Start { id: place.id, job: place.processors.map(|_| Running { processors, until }) }
+            Start {
+                id: place.id,
+                job: place.processors.map(|_| Running { processors, until, class: None }),
+            }
         };
         plan.starts.into_iter().map(start).collect()
     }
@@ -76,16 +82,42 @@ impl Server {
         if !runs_a_job && waiting.iter().all(|it| it.processors.is_none()) {
             return None;
         }
-        let jobs: Vec<Job> = waiting.iter().map(|it| as_job(it)).collect();
+        let classes = self.class_places();
+        let as_job = |it: &&Place| {
+            let Range { least, most } = it.processors.unwrap_or(Range { least: 1, most: 1 });
+            let class = classes.of(self.class_by_choice_or_rule(it.serial));
+            Job { least, most, limit: it.limit_ns, class }
+        };
+        let jobs: Vec<Job> = waiting.iter().map(as_job).collect();
         // What is drained is not given to programs.
         let drained = u32::try_from(self.drained().len()).unwrap_or(u32::MAX);
         let processors = self.ledger.processors().saturating_sub(drained);
-        Some(backfill::plan(now, processors, &self.running_jobs(), &jobs))
+        let running = self.running_jobs(&classes);
+        Some(backfill::plan(now, processors, &classes.parts, &running, &jobs))
+    }
+
+    /// The most processors that a job of this submission can have by its class, and the class.
+    pub(super) fn most_in_class(&self, serial: u64) -> Option<(String, u32)> {
+        let class = self.class_by_choice_or_rule(serial)?;
+        let most = self.rules.class_table().classes.get(&class)?.max;
+        Some((class, most))
+    }
+
+    fn class_places(&self) -> ClassPlaces {
+        let classes = &self.rules.class_table().classes;
+        let part = |class: &Class| Part {
+            most: class.max,
+            kept: if class.reserve { class.min } else { 0 },
+        };
+        ClassPlaces {
+            parts: classes.values().map(part).collect(),
+            names: classes.keys().cloned().collect(),
+        }
     }
 
     /// What runs, each process once.
-    fn running_jobs(&self) -> Vec<Running> {
-        let follows = Running { processors: 1, until: None };
+    fn running_jobs(&self, classes: &ClassPlaces) -> Vec<Running> {
+        let follows = Running { processors: 1, until: None, class: None };
         let mut seen: BTreeSet<Pid> = BTreeSet::new();
         let waits = self.waiting_processes();
         let runs = |it: &&Connection| it.runs(&waits);
@@ -96,17 +128,93 @@ impl Server {
         let mut all: Vec<Running> = Vec::new();
         for connection in jobs.chain(others) {
             if seen.insert(connection.peer.pid) {
-                all.push(connection.job.unwrap_or(follows));
+                // Of one in the books it is known, and need not be looked up.
+                let class = match self.ledger.class(AppId(connection.serial)) {
+                    Some(class) => classes.of(Some(class.to_owned())),
+                    None => classes.of(self.class_by_choice_or_rule(connection.serial)),
+                };
+                all.push(Running { class, ..connection.job.unwrap_or(follows) });
             }
         }
-        let attached = self.attached.values().filter(|it| seen.insert(it.pid));
-        let attached = attached.count();
-        all.extend(std::iter::repeat_n(follows, attached));
+        let attached = self.attached.iter().filter(|(_, it)| seen.insert(it.pid));
+        let class = |serial: u64| self.ledger.class(AppId(serial)).map(str::to_owned);
+        let class = |serial: u64| classes.of(class(serial));
+        all.extend(attached.map(|(serial, _)| Running { class: class(*serial), ..follows }));
         all
     }
 }
 
-fn as_job(place: &Place) -> Job {
-    let Range { least, most } = place.processors.unwrap_or(Range { least: 1, most: 1 });
-    Job { least, most, limit: place.limit_ns }
+/// The classes as a plan knows them: by their places.
+struct ClassPlaces {
+    parts: Vec<Part>,
+    /// In order.
+    names: Vec<String>,
+}
+
+impl ClassPlaces {
+    fn of(&self, class: Option<String>) -> Option<usize> {
+        self.names.binary_search(&class?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arena::message::{RefusedCode, Submit, ToManager};
+
+    use super::super::places::tests::{says, server};
+    use super::*;
+    use crate::config::{Config, Rules};
+
+    const SITE: &str = "[classes.small]\nmax = 1\nopen = true\n[classes.kept]\nmin = 1\n\
+                        reserve = true\nopen = true\n[[class-rules]]\nclass = \"small\"\n\
+                        label = \"nightly\"\n";
+
+    fn job(processors: u32, class: Option<&str>) -> ToManager {
+        ToManager::Submit(Submit {
+            processors: Some(Range { least: processors, most: processors }),
+            class: class.map(str::to_owned),
+            ..Submit::plain(processors, "", true)
+        })
+    }
+
+    #[test]
+    fn a_job_begins_where_its_class_and_those_that_keep_some_leave_it_its_processors() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
+        let processors = u32::try_from(server.cpus.len()).unwrap();
+        if processors < 2 {
+            platform::skip!("needs two processors for a reserve of one");
+            return;
+        }
+        server.set_rules(Rules::of(&Config::parse(SITE).unwrap()));
+        let mut submit = |server: &mut Server, pid: i32, what: ToManager| {
+            says(server, &mut kept, (pid, 7), what)
+        };
+        // What is more than its class ever has is refused, as is a class that is not there.
+        let refused = Some(RefusedCode::NotPossible);
+        assert_eq!(submit(&mut server, 5_000_001, job(2, Some("small"))), refused);
+        assert_eq!(submit(&mut server, 5_000_002, job(1, Some("none"))), refused);
+        let nightly = Submit { purpose: Some("nightly".into()), ..Submit::plain(1, "", true) };
+        let range = Some(Range { least: 2, most: 2 });
+        let nightly = ToManager::Submit(Submit { processors: range, ..nightly });
+        assert_eq!(submit(&mut server, 5_000_003, nightly), refused, "a rule says so");
+        // One processor is kept; what the first one leaves is for one of the small ones.
+        for (pid, size, class) in
+            [(5_000_004, processors - 1, None), (5_000_005, 1, None), (5_000_006, 1, Some("kept"))]
+        {
+            assert_eq!(submit(&mut server, pid, job(size, class)), None);
+        }
+        let process = |server: &Server, id: u64| {
+            let place = server.queue.iter().find(|place| place.id == id).unwrap();
+            server.connections[&place.serial].peer.pid.0
+        };
+        let starts: Vec<i32> =
+            server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
+        assert_eq!(starts, [5_000_004], "the second one waits, and nobody says until when");
+        let at = server.queue.iter().position(|place| process(&server, place.id) == 5_000_005);
+        server.queue.remove(at.unwrap());
+        let starts: Vec<i32> =
+            server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
+        assert_eq!(starts, [5_000_004, 5_000_006]);
+    }
 }

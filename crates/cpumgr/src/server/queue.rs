@@ -123,6 +123,10 @@ impl Server {
         let (pid, start, uid) = (connection.peer.pid, connection.start, connection.peer.uid);
         self.check(serial, watched);
         let cut = &label.as_bytes()[..label.len().min(MAX_LABEL)];
+        let (class, purpose) = (submit.class.as_deref(), submit.purpose.as_deref());
+        if let Err(reason) = self.place_submission(serial, class, purpose) {
+            return self.refuse(serial, RefusedCode::NotPossible, reason);
+        }
         let place = self.legacy.place_of(pid, start);
         let processors = submit.processors.map(checked);
         // One that waited under a manager of more processors keeps its place.
@@ -133,6 +137,17 @@ impl Server {
             let reason = format!(
                 "a job of {least} processors never begins here: this manager has {}",
                 self.cpus.len()
+            );
+            return self.refuse(serial, RefusedCode::NotPossible, reason);
+        }
+        if place.is_none()
+            && let Some(Range { least, .. }) = processors
+            && let Some((class, most)) = self.most_in_class(serial)
+            && least > most
+        {
+            let reason = format!(
+                "a job of {least} processors never begins in class {class}: its programs have at \
+                 most {most} together (max in [classes.{class}])"
             );
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }

@@ -153,7 +153,7 @@ mod tests {
         let place = server.queue.pop_front().unwrap();
         let connection = server.connections.get_mut(&place.serial).unwrap();
         connection.announced = true;
-        connection.job = Some(Running { processors: 3, until: None });
+        connection.job = Some(Running { processors: 3, until: None, class: None });
         server.charge_in_time(PACE - 1);
         assert_eq!(server.consumed(7, PACE), Some(0), "not yet");
         server.charge_in_time(PACE);

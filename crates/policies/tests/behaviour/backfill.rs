@@ -1,22 +1,22 @@
 //! EASY backfilling: worked cases, and what it guarantees for any jobs that keep their limits.
 
 use policies::Nanos;
-use policies::backfill::{Job, Plan, Reservation, Running, plan};
+use policies::backfill::{Job, Part, Plan, Reservation, Running, plan};
 use proptest::prelude::*;
 
 fn rigid(processors: u32, limit: Nanos) -> Job {
-    Job { least: processors, most: processors, limit: Some(limit) }
+    Job { least: processors, most: processors, limit: Some(limit), class: None }
 }
 
 fn runs(processors: u32, until: Nanos) -> Running {
-    Running { processors, until: Some(until) }
+    Running { processors, until: Some(until), class: None }
 }
 
 #[test]
 fn a_job_that_is_over_before_the_head_begins_passes_it() {
     // 8 processors, 5 in use until 100: the head wants 6, and has them then.
     let running = [runs(5, 100)];
-    let plan = |second: Job| plan(0, 8, &running, &[rigid(6, 50), second]);
+    let plan = |second: Job| plan(0, 8, &[], &running, &[rigid(6, 50), second]);
     let reserved = Some(Reservation { job: 0, at: 100 });
     let starts = |starts: &[(usize, u32)]| Plan { starts: starts.to_vec(), reserved };
     assert_eq!(plan(rigid(3, 100)), starts(&[(1, 3)]));
@@ -29,24 +29,54 @@ fn a_job_that_is_over_before_the_head_begins_passes_it() {
 #[test]
 fn a_moldable_job_has_the_most_that_delays_nothing() {
     let running = [runs(5, 100)];
-    let with = |limit| Job { least: 1, most: 8, limit: Some(limit) };
-    let starts = |job: Job| plan(0, 8, &running, &[rigid(6, 50), job]).starts;
+    let with = |limit| Job { least: 1, most: 8, limit: Some(limit), class: None };
+    let starts = |job: Job| plan(0, 8, &[], &running, &[rigid(6, 50), job]).starts;
     assert_eq!(starts(with(100)), [(1, 3)]);
     assert_eq!(starts(with(101)), [(1, 2)]);
     // In front it takes all that is free.
-    assert_eq!(plan(0, 8, &running, &[with(7)]).starts, [(0, 3)]);
-    assert_eq!(plan(0, 8, &[], &[rigid(99, 7)]).starts, [(0, 8)], "all there are");
+    assert_eq!(plan(0, 8, &[], &running, &[with(7)]).starts, [(0, 3)]);
+    assert_eq!(plan(0, 8, &[], &[], &[rigid(99, 7)]).starts, [(0, 8)], "all there are");
 }
 
 #[test]
 fn without_a_limit_of_what_runs_no_job_passes_the_head() {
-    let running = [Running { processors: 5, until: None }];
+    let running = [Running { until: None, ..runs(5, 0) }];
     let queue = [rigid(6, 50), rigid(1, 1)];
-    assert_eq!(plan(0, 8, &running, &queue), Plan::default());
+    assert_eq!(plan(0, 8, &[], &running, &queue), Plan::default());
     // Unless the head need not wait for that one.
-    let running = [Running { processors: 2, until: None }, runs(3, 40)];
-    let both = plan(0, 8, &running, &queue);
+    let running = [Running { until: None, ..runs(2, 0) }, runs(3, 40)];
+    let both = plan(0, 8, &[], &running, &queue);
     assert_eq!((both.starts, both.reserved), (vec![(1, 1)], Some(Reservation { job: 0, at: 40 })));
+}
+
+#[test]
+fn a_job_that_its_class_has_no_room_for_waits_for_its_class_alone() {
+    let of = |class, job: Job| Job { class: Some(class), ..job };
+    let parts = [Part { most: 3, kept: 0 }, Part { most: 8, kept: 0 }];
+    // 2 of 3 run: the first one does not fit its class, and a smaller one of it does not pass.
+    let running = [Running { class: Some(0), until: None, ..runs(2, 0) }];
+    let queue = [of(0, rigid(2, 9)), of(0, rigid(1, 9)), of(1, rigid(4, 9)), rigid(2, 9)];
+    let decided = plan(0, 8, &parts, &running, &queue);
+    assert_eq!((decided.starts, decided.reserved), (vec![(2, 4), (3, 2)], None));
+    // More than the maximum counts as all of it.
+    assert_eq!(plan(0, 8, &parts, &[], &[of(0, rigid(5, 9))]).starts, [(0, 3)]);
+}
+
+#[test]
+fn what_a_class_keeps_is_no_other_jobs() {
+    let parts = [Part { most: 8, kept: 3 }];
+    let own = Job { class: Some(0), ..rigid(4, 10) };
+    // Five are left to others; its own may have all.
+    assert_eq!(plan(0, 8, &parts, &[], &[rigid(5, 9), rigid(1, 9)]).starts, [(0, 5)]);
+    assert_eq!(plan(0, 8, &parts, &[], &[rigid(2, 9), own]).starts, [(0, 2), (1, 4)]);
+    // One of others waits for what its own do not keep, and they pass it within what they keep.
+    let running = [runs(4, 100)];
+    let decided = plan(0, 8, &parts, &running, &[rigid(2, 9), Job { limit: None, ..own }]);
+    assert_eq!(decided.reserved, Some(Reservation { job: 0, at: 100 }));
+    assert_eq!(decided.starts, [(1, 4)], "at 100 there are two beside its four");
+    // All that there is is kept: one is left.
+    let all = [Part { most: 8, kept: 8 }];
+    assert_eq!(plan(0, 8, &all, &[], &[rigid(2, 9)]).starts, [(0, 1)]);
 }
 
 /// A job of a simulated queue: when it comes, what it says, and what it takes in truth.
@@ -58,63 +88,90 @@ struct Submitted {
 }
 
 fn submitted() -> impl Strategy<Value = Submitted> {
-    (0_u64..400, 1_u32..9, 0_u32..6, 1_u64..200, 1_u64..200).prop_map(
-        |(comes, least, more, limit, takes)| Submitted {
+    let class = prop::option::of(0_usize..2);
+    (0_u64..400, 1_u32..9, 0_u32..6, 1_u64..200, 1_u64..200, class).prop_map(
+        |(comes, least, more, limit, takes, class)| Submitted {
             comes,
-            job: Job { least, most: least + more, limit: Some(limit) },
+            job: Job { least, most: least + more, limit: Some(limit), class },
             takes: takes.min(limit),
         },
     )
 }
 
-/// A job that runs: its processors, when it ends by its limit and in truth.
-type Run = (u32, Nanos, Nanos);
+/// A job that runs, and when it ends in truth.
+type Run = (Running, Nanos);
 
 proptest! {
     #[test]
     fn the_head_starts_at_its_first_reservation_at_the_latest(
         jobs in prop::collection::vec(submitted(), 1..25),
         processors in 8_u32..12,
+        parts in prop::array::uniform2((1_u32..12, 0_u32..6)),
+        are_classes: bool,
     ) {
         let mut jobs = jobs;
         jobs.sort_by_key(|it| it.comes);
+        let parts = parts.map(|(most, kept)| Part { most, kept: kept.min(most) });
+        let parts = if are_classes { &parts[..] } else { &[] };
+        let most = |class: Option<usize>| {
+            let of_class = class.and_then(|class| parts.get(class));
+            of_class.map_or(processors, |part| part.most).min(processors)
+        };
         let (mut now, mut running) = (0, Vec::<Run>::new());
         let mut queue: Vec<usize> = Vec::new();
         let (mut next, mut promised) = (0, vec![None; jobs.len()]);
         let mut started = 0;
         while started < jobs.len() {
-            running.retain(|(_, _, ends)| *ends > now);
+            running.retain(|(_, ends)| *ends > now);
             while next < jobs.len() && jobs[next].comes <= now {
                 queue.push(next);
                 next += 1;
             }
-            let views: Vec<Running> =
-                running.iter().map(|(number, until, _)| runs(*number, *until)).collect();
+            let views: Vec<Running> = running.iter().map(|it| it.0).collect();
             let waiting: Vec<Job> = queue.iter().map(|job| jobs[*job].job).collect();
-            let decided = plan(now, processors, &views, &waiting);
+            let decided = plan(now, processors, parts, &views, &waiting);
             if let Some(Reservation { job, at }) = decided.reserved {
                 let first = promised[queue[job]].get_or_insert(at);
                 prop_assert!(at <= *first, "a reservation moved from {first} to {at}");
             }
-            let used: u32 = running.iter().map(|it| it.0).sum();
-            let new: u32 = decided.starts.iter().map(|it| it.1).sum();
-            prop_assert!(used + new <= processors);
             let begins: Vec<usize> = decided.starts.iter().map(|(at, _)| queue[*at]).collect();
             for (job, (_, number)) in begins.iter().zip(&decided.starts) {
-                let Submitted { job: Job { least, most, limit }, takes, .. } = jobs[*job];
-                prop_assert!((least..=most).contains(number));
+                let Submitted { job: Job { least, most, limit, class }, takes, .. } = jobs[*job];
+                // Fewer only where its class can never have so many.
+                prop_assert!(*number >= 1 && *number <= most);
+                prop_assert!(*number >= least || are_classes);
                 prop_assert!(promised[*job].is_none_or(|at| now <= at), "it starts too late");
-                running.push((*number, now + limit.unwrap_or(0), now + takes));
+                let until = Some(now + limit.unwrap_or(0));
+                running.push((Running { processors: *number, until, class }, now + takes));
                 started += 1;
+            }
+            let used = |class: Option<usize>| -> u32 {
+                let of_class = running.iter().filter(|it| class.is_none() || it.0.class == class);
+                of_class.map(|it| it.0.processors).sum()
+            };
+            prop_assert!(used(None) <= processors);
+            for (class, part) in parts.iter().enumerate() {
+                prop_assert!(used(Some(class)) <= part.most);
+            }
+            // What is kept is free, but for one that is left to others.
+            let kept = |class: usize| parts[class].kept.saturating_sub(used(Some(class)));
+            let of_others = running.iter().filter(|it| it.0.class.is_none()).count() as u32;
+            if of_others > 1 {
+                let kept: u32 = (0..parts.len()).map(kept).sum();
+                prop_assert!(used(None) + kept <= processors, "{running:?}");
             }
             queue.retain(|job| !begins.contains(job));
             if let Some(first) = queue.first() {
-                let free = processors - used - new;
-                prop_assert!(jobs[*first].job.least > free, "the first one fits and waits");
+                let Job { least, class, .. } = jobs[*first].job;
+                let free = processors - used(None);
+                let room = if class.is_none() { free } else { free.min(most(class) - used(class)) };
+                prop_assert!(least > room || are_classes, "the first one fits and waits");
             }
-            let ends = running.iter().map(|it| it.2).filter(|end| *end > now);
+            let ends = running.iter().map(|it| it.1).filter(|end| *end > now);
             let comes = jobs.get(next).map(|it| it.comes);
-            now = ends.chain(comes).min().unwrap_or(now + 1);
+            let then = ends.chain(comes).min();
+            prop_assert!(then.is_some() || queue.is_empty(), "nothing runs, and {queue:?} waits");
+            now = then.unwrap_or(now + 1);
         }
     }
 }
