@@ -11,10 +11,9 @@
 //! 3. Classes of one priority divide what is left to them in proportion to their weights, within
 //!    minimum and maximum; what one does not want goes to the others.
 //!
-//! Inside a class its policy decides as if the class were the machine. Masters that share are each
-//! due their part of what their class has. The placement has one circle for the masters of all
-//! classes, so no class's maximum holds there by itself: together they keep to the sum of the
-//! maxima of their classes, and what is beyond it is kept free ([`Decision::reserved`]).
+//! Inside a class its policy decides as if the class were the machine. Masters that share do so
+//! among those of their class, on what their class has beside processors of their own
+//! ([`Decision::circles`]).
 //!
 //! # Decisions
 //! - Programs of no class are a class without bounds, of weight 1 and priority 0.
@@ -158,6 +157,49 @@ impl Classes {
         members
     }
 
+    /// One decision of those of the classes, which come in the order in which they are served, each
+    /// with what its class has.
+    fn whole(
+        &self,
+        snapshot: &Snapshot<'_>,
+        answers: Vec<(Option<u64>, u32, Decision)>,
+    ) -> Decision {
+        let mut by_app: BTreeMap<AppId, Allocation> = BTreeMap::new();
+        let (mut work_list, mut next, mut cluster) = (Vec::new(), None::<u64>, 0);
+        let shares = answers.iter().any(|it| it.2.allocations.iter().any(|it| it.shared));
+        // Circles are by the classes' numbers: a class that shares keeps its circle.
+        let mut circles = vec![0; if shares { self.classes.len() + 1 } else { 0 }];
+        for (number, processors, answer) in answers {
+            let at = number.and_then(|number| self.classes.keys().position(|it| *it == number));
+            let at = at.map_or(0, |at| at + 1);
+            let circle = u16::try_from(at).unwrap_or(u16::MAX);
+            let (mut own, mut masters) = (0_u32, 0_u32);
+            for mut it in answer.allocations {
+                if it.shared {
+                    it.circle = circle;
+                    masters += 1;
+                } else {
+                    own = own.saturating_add(it.processors);
+                }
+                by_app.insert(it.app, it);
+            }
+            if masters > 0 {
+                circles[usize::from(circle)] = processors.saturating_sub(own).clamp(1, masters);
+            }
+            work_list.extend(answer.work_list);
+            next = [next, answer.next].into_iter().flatten().min();
+            cluster = cluster.max(answer.cluster);
+        }
+        let allocations = snapshot
+            .apps
+            .iter()
+            .map(|app| by_app.get(&app.id).copied().unwrap_or(Allocation::own(app.id, 0)))
+            .collect();
+        let mut decision = Decision::new(snapshot, allocations, work_list);
+        (decision.next, decision.cluster, decision.circles) = (next, cluster, circles);
+        decision
+    }
+
     fn policy(&mut self, number: Option<u64>) -> &mut dyn Policy {
         let Some(number) = number else { return &mut *self.others };
         let (make, settings) = (&self.make, &self.settings);
@@ -250,34 +292,19 @@ impl Policy for Classes {
             self.parts.clear();
             return Decision::everybody_waits(snapshot, allocations);
         };
-        let mut kept = kept_free(&members, &parts);
-        let shares: Vec<(Option<u64>, u32, Vec<AppView>, u32)> = members
-            .into_iter()
-            .zip(parts)
-            .map(|(it, part)| (it.number, it.class.max, it.apps, part))
-            .collect();
+        let reserved = kept_free(&members, &parts);
+        let shares: Vec<(Option<u64>, u32, Vec<AppView>)> =
+            members.into_iter().zip(parts).map(|(it, part)| (it.number, part, it.apps)).collect();
         self.parts.clear();
         let mut answers = Vec::with_capacity(shares.len());
-        // Processors that no program has for its own, and those that masters may share.
-        let (mut free, mut room) = (snapshot.processors, None::<u32>);
-        for (number, max, apps, processors) in shares {
+        for (number, processors, apps) in shares {
             let inner = Snapshot { apps: &apps, processors, ..*snapshot };
             let answer = self.policy(number).decide(&inner);
-            let own = answer.allocations.iter().filter(|it| !it.shared);
-            let own = own.fold(0, |sum: u32, it| sum.saturating_add(it.processors));
-            free = free.saturating_sub(own);
-            if answer.allocations.iter().any(|it| it.shared) {
-                room = Some(room.unwrap_or(0).saturating_add(max.saturating_sub(own)));
-            }
-            answers.push(answer.due_within(processors));
+            answers.push((number, processors, answer.due_within(processors)));
             self.parts.insert(number, (processors, answer));
         }
-        if let Some(room) = room {
-            // Beyond their classes' maxima together they share none.
-            kept = kept.max(free.saturating_sub(room));
-        }
-        let mut decision = whole(snapshot, answers);
-        decision.reserved = kept;
+        let mut decision = self.whole(snapshot, answers);
+        decision.reserved = reserved;
         decision
     }
 
@@ -296,10 +323,10 @@ impl Policy for Classes {
             let Some((processors, before)) = self.parts.remove(&number) else { continue };
             let inner = Snapshot { apps: &apps, processors, ..*snapshot };
             let answer = self.policy(number).release(&inner, &before);
-            answers.push(answer.due_within(processors));
+            answers.push((number, processors, answer.due_within(processors)));
             self.parts.insert(number, (processors, answer));
         }
-        let mut after = whole(snapshot, answers);
+        let mut after = self.whole(snapshot, answers);
         (after.rotate, after.reserved) = (false, last.reserved);
         after
     }
@@ -325,24 +352,4 @@ fn by_class_weight(snapshot: &Snapshot<'_>, members: &[Members<'_>]) -> Vec<Allo
         return crowd::one_each(snapshot, 0..snapshot.apps.len());
     }
     snapshot.apps.iter().map(|app| Allocation::shared_part(app.id, parts[&app.id])).collect()
-}
-
-/// One decision of those of the classes, which come in the order in which they are served.
-fn whole(snapshot: &Snapshot<'_>, answers: Vec<Decision>) -> Decision {
-    let mut by_app: BTreeMap<AppId, Allocation> = BTreeMap::new();
-    let (mut work_list, mut next, mut cluster) = (Vec::new(), None::<u64>, 0);
-    for answer in answers {
-        by_app.extend(answer.allocations.into_iter().map(|it| (it.app, it)));
-        work_list.extend(answer.work_list);
-        next = [next, answer.next].into_iter().flatten().min();
-        cluster = cluster.max(answer.cluster);
-    }
-    let allocations = snapshot
-        .apps
-        .iter()
-        .map(|app| by_app.get(&app.id).copied().unwrap_or(Allocation::own(app.id, 0)))
-        .collect();
-    let mut decision = Decision::new(snapshot, allocations, work_list);
-    (decision.next, decision.cluster) = (next, cluster);
-    decision
 }

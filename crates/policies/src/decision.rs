@@ -7,6 +7,8 @@
 //! D2  No application has more than it wants.
 //! D3  Processors of their own add up to at most P. While masters share, at least one processor is
 //!     left for them. What is [kept free](Decision::reserved) is neither theirs nor the masters'.
+//!     The masters of each [circle](Decision::circles) have one at least, and circles no more
+//!     together than is left.
 //! D4  A shared allocation is exactly one processor, and only exists with `master_always`. With
 //!     `master_always` every application has at least one processor, its own or a shared one (as
 //!     long as the machine has any). D3 and D4 do not hold for an [`unbound`](Decision::unbound)
@@ -41,6 +43,10 @@ pub struct Allocation {
     /// a fork rather than spend the turn in a region that it began alone.
     #[serde(default)]
     pub turn: u32,
+    /// With which other masters it shares: a place in [`Decision::circles`]. 0 where there is one
+    /// circle.
+    #[serde(default)]
+    pub circle: u16,
 }
 
 /// The part of a processor that stands for all of it, see [`Allocation::part`].
@@ -50,7 +56,7 @@ impl Allocation {
     /// Processors of the application's own.
     #[must_use]
     pub fn own(app: AppId, processors: u32) -> Self {
-        Self { app, processors, shared: false, part: 0, turn: 0 }
+        Self { app, processors, shared: false, part: 0, turn: 0, circle: 0 }
     }
 
     /// A master alone, on a processor that it shares evenly.
@@ -62,12 +68,12 @@ impl Allocation {
     /// A master alone, on a processor that it shares by this part of one (at least 1).
     #[must_use]
     pub fn shared_part(app: AppId, part: u32) -> Self {
-        Self { app, processors: 1, shared: true, part: part.max(1), turn: 0 }
+        Self { app, processors: 1, shared: true, part: part.max(1), turn: 0, circle: 0 }
     }
 
     /// Makes the shared processor its own.
     pub fn own_alone(&mut self) {
-        (self.shared, self.part, self.turn) = (false, 0, 0);
+        (self.shared, self.part, self.turn, self.circle) = (false, 0, 0, 0);
     }
 
     /// Whether `view`, the application that has this allocation, could use more.
@@ -102,6 +108,10 @@ pub struct Decision {
     /// there.
     #[serde(default)]
     pub reserved: u32,
+    /// Processors of each circle of masters that share among themselves only; a circle without
+    /// masters has none. Empty: all that share do so on whatever is nobody's own.
+    #[serde(default)]
+    pub circles: Vec<u32>,
 }
 
 impl Clone for Decision {
@@ -113,9 +123,11 @@ impl Clone for Decision {
 
     /// Uses the space of its lists again: a manager keeps a copy of each decision.
     fn clone_from(&mut self, other: &Self) {
-        let Self { allocations, work_list, rotate, next, unbound, cluster, reserved } = other;
+        let Self { allocations, work_list, rotate, next, unbound, cluster, reserved, circles } =
+            other;
         self.allocations.clone_from(allocations);
         self.work_list.clone_from(work_list);
+        self.circles.clone_from(circles);
         (self.rotate, self.next, self.unbound, self.cluster) = (*rotate, *next, *unbound, *cluster);
         self.reserved = *reserved;
     }
@@ -179,7 +191,12 @@ impl Decision {
     pub fn unallocated(&self, processors: u32) -> u32 {
         let (own, masters) = self.totals();
         let left = u64::from(processors).saturating_sub(own + u64::from(self.reserved));
-        // Masters take one processor each, as long as there is one for each.
+        // Masters take one processor each, as long as there is one for each, or what their circles
+        // have.
+        let masters = match self.circles.as_slice() {
+            [] => masters,
+            circles => circles.iter().map(|circle| u64::from(*circle)).sum(),
+        };
         u32::try_from(left - left.min(masters)).expect("it is at most `processors`, a u32")
     }
 
@@ -202,7 +219,9 @@ impl Decision {
             at.insert(view.id, i);
         }
         let Self { next, unbound, cluster, reserved, .. } = *self;
-        let mut after = Self { allocations, next, unbound, cluster, reserved, ..Self::default() };
+        let circles = self.circles.clone();
+        let mut after =
+            Self { allocations, next, unbound, cluster, reserved, circles, ..Self::default() };
         let mut free = after.unallocated(snapshot.processors);
         for app in &self.work_list {
             // An application that left the machine also leaves the work-list.
@@ -255,8 +274,19 @@ impl Decision {
         }
         let (own, masters) = self.totals();
         let own = own + u64::from(self.reserved);
-        if own + masters.min(1) > u64::from(snapshot.processors) && !self.unbound {
+        let shared = match self.circles.as_slice() {
+            [] => masters.min(1),
+            circles => circles.iter().map(|circle| u64::from(*circle)).sum(),
+        };
+        if own + shared > u64::from(snapshot.processors) && !self.unbound {
             return Err(BrokenRule::Sum { own, masters, processors: snapshot.processors });
+        }
+        let has_circle = |it: &Allocation| match self.circles.as_slice() {
+            [] => it.circle == 0,
+            circles => circles.get(usize::from(it.circle)).is_some_and(|circle| *circle > 0),
+        };
+        if let Some(it) = self.allocations.iter().find(|it| it.shared && !has_circle(it)) {
+            return Err(BrokenRule::Circle { app: it.app, circle: it.circle });
         }
         let mut seen =
             vec![false; if self.work_list.is_empty() { 0 } else { self.allocations.len() }];
@@ -318,6 +348,14 @@ pub enum BrokenRule {
         masters: u64,
         /// Processors of the machine.
         processors: u32,
+    },
+    /// D3.
+    #[error("{app} shares in circle {circle}, which is not there or has no processor")]
+    Circle {
+        /// The application.
+        app: AppId,
+        /// Its circle.
+        circle: u16,
     },
     /// D4.
     #[error(

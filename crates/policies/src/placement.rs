@@ -23,7 +23,8 @@
 //! circle moves on by one place: one master per run changes its processor, and in as many turns as
 //! there are masters each of them has been in every place, so that all of them get the same. Where
 //! their [parts](crate::Allocation::part) differ, those with equal parts are such a circle, and runs
-//! are the shorter the larger the parts are.
+//! are the shorter the larger the parts are. A decision may name several circles
+//! ([`Decision::circles`]): each has processors and masters of its own.
 //!
 //! # Applications that stay inside a set of processors
 //! What [`Placement::confine`] says holds in every step; in step 5 those applications come first.
@@ -49,7 +50,8 @@
 //! P6  No application has a processor outside its set, and each one whose number is not 0 has one
 //!     (as long as the machine has one in its set).
 //! P7  As many processors as the decision keeps free are no application's and no shared master's,
-//!     as far as one is left for masters.
+//!     as far as one is left for masters. No circle shares more processors than the decision gives
+//!     it, and none shares one with another circle.
 
 mod at_home;
 mod circle;
@@ -80,7 +82,8 @@ pub struct Placement {
     /// Of the last placement.
     topology: Topology,
     tenants: Tenants,
-    circle: Circle,
+    /// As in the decision.
+    circles: Vec<Circle>,
     guests: BTreeSet<AppId>,
 }
 
@@ -152,7 +155,7 @@ impl Placement {
     /// answer is always true.
     #[must_use]
     pub fn is_moved_by_turns(&self) -> bool {
-        self.tenants.confined > 0 || self.circle.turns(false)
+        self.tenants.confined > 0 || self.circles.iter().any(|circle| circle.turns(false))
     }
 
     /// Applications that were to have processors of their own by the last decision, and have a
@@ -202,11 +205,11 @@ impl Placement {
             self.topology = topology;
         }
         if let Some(moved) = self.tenants.line_up(decision) {
-            self.circle.move_along(&moved);
+            self.circles.iter_mut().for_each(|circle| circle.move_along(&moved));
         }
         if decision.unbound {
             self.tenants.forget();
-            self.circle = Circle::default();
+            self.circles.clear();
             let ids: Vec<u32> = self.topology.cpus.iter().map(|cpu| cpu.id).collect();
             decision.allocations.iter().for_each(|allocation| put(allocation.app, &ids));
             return;
@@ -224,30 +227,32 @@ impl Placement {
 
     /// Places all applications, which stand as in the decision; by tenant what it has then.
     fn lodge(&mut self, distances: &Distances, decision: &Decision) -> Vec<Lodging> {
-        let Self { topology, tenants, circle, .. } = self;
+        let Self { topology, tenants, circles, .. } = self;
         tenants.renew_rooms(topology);
         let mut free = Free::new(topology, distances, self.smt);
-        let sharers = decision.allocations.iter().enumerate().filter(|(_, a)| a.shared);
-        let (pinned, masters): (Vec<Master>, Vec<Master>) = sharers
-            .map(|(tenant, a)| Master { app: a.app, tenant, part: a.part.max(1) })
-            .partition(|master| tenants.list[master.tenant].room.is_some());
-        // One processor stays for masters that may use every processor, if there are any.
-        let most = topology.cpus.len().saturating_sub(usize::from(!masters.is_empty()));
-        let mut seats = own_seats(most, decision);
-        // The circle has its part of what is shared, rounded up. What is kept free is not shared,
-        // as long as one processor is left for masters.
-        let shared = topology.cpus.len().saturating_sub(seats.processors());
-        let kept = (decision.reserved as usize).min(shared.saturating_sub(1));
-        let shared = shared - kept;
-        let of_circle = (shared * masters.len()).div_ceil((masters.len() + pinned.len()).max(1));
-        pinned.iter().take(shared - of_circle).for_each(|master| seats.add(master.tenant, 1));
+        let sharers = sharers(tenants, decision);
+        // One processor stays for the masters of each circle that may use every processor, if there
+        // are any.
+        let inhabited = sharers.iter().filter(|it| !it.masters.is_empty()).count();
+        let mut seats = own_seats(topology.cpus.len().saturating_sub(inhabited), decision);
+        let left = topology.cpus.len().saturating_sub(seats.processors());
+        let rooms = share_out(left, &sharers, decision);
+        for (it, room) in sharers.iter().zip(&rooms) {
+            it.pinned.iter().take(room.of_pinned).for_each(|master| seats.add(master.tenant, 1));
+        }
         fill(&mut seats, tenants, topology, decision, &mut free);
 
-        let came_from = |tenant: usize| tenants.list[tenant].slots.first().copied();
-        let most = if kept == 0 { masters.len() } else { masters.len().min(of_circle.max(1)) };
-        let shared_before = circle.renew(&masters, most, tenants.list.len(), came_from, &mut free);
-        if shared_before && decision.rotate {
-            circle.turn(!pinned.is_empty());
+        circles.resize_with(sharers.len(), Circle::default);
+        for (circle, room) in circles.iter_mut().zip(&rooms) {
+            circle.keep(room.most, &mut free);
+        }
+        for ((circle, it), room) in circles.iter_mut().zip(&sharers).zip(&rooms) {
+            let came_from = |tenant: usize| tenants.list[tenant].slots.first().copied();
+            let tenants = tenants.list.len();
+            let shared_before = circle.renew(&it.masters, room.most, tenants, came_from, &mut free);
+            if shared_before && decision.rotate {
+                circle.turn(!it.pinned.is_empty());
+            }
         }
 
         let mut lodgings = vec![Lodging::Nothing; tenants.list.len()];
@@ -255,7 +260,7 @@ impl Placement {
         for seat in (0..seats.len()).filter(|&seat| !seats.slots(seat).is_empty()) {
             lodgings[seats.tenant(seat)] = Lodging::Own;
         }
-        for (id, run) in circle.places() {
+        for (id, run) in circles.iter().flat_map(Circle::places) {
             for master in run {
                 // While the others of its team wait, the master's turn elsewhere does not move the
                 // team's home.
@@ -310,6 +315,73 @@ impl Placement {
             }
         }
     }
+}
+
+/// The masters of a circle.
+#[derive(Default)]
+struct Sharers {
+    /// Those that may use every processor.
+    masters: Vec<Master>,
+    /// Those that stay inside a set.
+    pinned: Vec<Master>,
+}
+
+/// The masters that share, by circle; no circle where none shares.
+fn sharers(tenants: &Tenants, decision: &Decision) -> Vec<Sharers> {
+    let mut sharers: Vec<Sharers> = Vec::new();
+    if !decision.allocations.iter().any(|a| a.shared) {
+        return sharers;
+    }
+    sharers.resize_with(decision.circles.len().max(1), Sharers::default);
+    for (tenant, a) in decision.allocations.iter().enumerate().filter(|(_, a)| a.shared) {
+        let master = Master { app: a.app, tenant, part: a.part.max(1) };
+        // One of no circle that there is stands in the first one.
+        let circle = usize::from(a.circle).min(sharers.len() - 1);
+        let is_pinned = tenants.list[tenant].room.is_some();
+        let it = &mut sharers[circle];
+        if is_pinned { it.pinned.push(master) } else { it.masters.push(master) }
+    }
+    sharers
+}
+
+/// Processors for a circle.
+struct Room {
+    /// Of those that its pinned masters have seats for.
+    of_pinned: usize,
+    /// The most of the circle itself.
+    most: usize,
+}
+
+/// What each circle has of the processors that are nobody's own.
+fn share_out(left: usize, sharers: &[Sharers], decision: &Decision) -> Vec<Room> {
+    // The circle has its part of what is shared, rounded up.
+    let of_circle = |shared: usize, it: &Sharers| {
+        (shared * it.masters.len()).div_ceil((it.masters.len() + it.pinned.len()).max(1))
+    };
+    if let ([it], []) = (sharers, decision.circles.as_slice()) {
+        // What is kept free is not shared, as long as one processor is left for masters.
+        let kept = (decision.reserved as usize).min(left.saturating_sub(1));
+        let shared = left - kept;
+        let own = of_circle(shared, it);
+        let most = if kept == 0 { it.masters.len() } else { it.masters.len().min(own.max(1)) };
+        return vec![Room { of_pinned: shared - own, most }];
+    }
+    // Each has one, as far as they go, then in their order what the decision says.
+    let mut rest = left;
+    let one = |it: &Sharers| {
+        let one = usize::from(!it.masters.is_empty() || !it.pinned.is_empty()).min(rest);
+        rest -= one;
+        one
+    };
+    let ones: Vec<usize> = sharers.iter().map(one).collect();
+    let room = |((it, one), circle): ((&Sharers, &usize), &u32)| {
+        let more = (*circle as usize).saturating_sub(*one).min(rest) * one;
+        rest -= more;
+        let shared = one + more;
+        let own = of_circle(shared, it);
+        Room { of_pinned: shared - own, most: it.masters.len().min(own) }
+    };
+    sharers.iter().zip(&ones).zip(&decision.circles).map(room).collect()
 }
 
 /// A seat for each application that does not share, in order of arrival, as far as `most`

@@ -48,13 +48,16 @@ impl Ledger {
     pub(super) fn rests(&self, cause: Cause, decision: &Decision) -> bool {
         let says_the_same = || {
             let (now, before) = (decision, &self.decided);
-            (&now.allocations, &now.work_list, now.unbound, now.cluster, now.reserved)
+            // But for turns, and the time of the next one.
+            let Decision { allocations, work_list, unbound, cluster, reserved, circles, .. } = now;
+            (allocations, work_list, unbound, cluster, reserved, circles)
                 == (
                     &before.allocations,
                     &before.work_list,
-                    before.unbound,
-                    before.cluster,
-                    before.reserved,
+                    &before.unbound,
+                    &before.cluster,
+                    &before.reserved,
+                    &before.circles,
                 )
         };
         matches!(cause, Cause::Quantum | Cause::Timer)

@@ -9,7 +9,6 @@
 //! what is near is made. With the cold caches of a manager that slept for some milliseconds that
 //! took 18 of the 42 us from a ring to the grant.
 
-use super::circle::Circle;
 use super::{Machine, Placement};
 use crate::decision::Decision;
 use crate::snapshot::AppId;
@@ -39,7 +38,7 @@ impl Placement {
             }
             put(tenant.app, tenant.held());
         }
-        self.circle = Circle::default();
+        self.circles.clear();
         self.guests.clear();
         true
     }

@@ -42,9 +42,19 @@ impl Circle {
         });
     }
 
-    /// Takes the masters that share now, in order of arrival, and takes the processors for them out
-    /// of `free`: `most`, as far as there are enough. A master that shared already
-    /// keeps its place among those with its part, newcomers follow at their end.
+    /// Takes the processors that it had out of `free`: `most`, as far as they go. To be called for
+    /// all circles before any of them takes others.
+    pub(super) fn keep(&mut self, most: usize, free: &mut Free<'_>) {
+        self.shared.retain(|&id| free.take_id(id));
+        while self.shared.len() > most {
+            let surplus = self.shared.pop().expect("it is longer than something");
+            free.put_back(surplus);
+        }
+    }
+
+    /// Takes the masters that share now, in order of arrival, and takes more processors for them
+    /// out of `free`, up to `most`, as far as there are enough. A master that shared already keeps
+    /// its place among those with its part, newcomers follow at their end.
     ///
     /// When none of them shared before, each starts where it comes from (of `tenants`, by their
     /// places), as far as the runs allow it. True when some master shared before, so that a turn
@@ -64,11 +74,6 @@ impl Circle {
             master.part = parts.get_mut(master.tenant).map_or(0, std::mem::take);
             master.part != 0
         });
-        self.shared.retain(|&id| free.take_id(id));
-        while self.shared.len() > most {
-            let surplus = self.shared.pop().expect("it is longer than something");
-            free.put_back(surplus);
-        }
         if self.shared.len() < most {
             self.shared.extend(free.take_ids(most - self.shared.len()));
         }

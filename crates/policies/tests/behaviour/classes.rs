@@ -130,6 +130,71 @@ fn no_master_that_shares_is_on_a_reserve() {
     assert_eq!(decision.reserved, 1);
 }
 
+/// How many processors a class is on in a turn at most, and its part of all over some turns, with
+/// programs `list`.
+fn used_by_class(
+    policy: &mut Classes,
+    list: &[(&str, u32)],
+    processors: u32,
+) -> BTreeMap<String, (usize, f64)> {
+    let programs = apps(list);
+    let machine = machine(1, 1, processors, 1);
+    let mut placement = Placement::new();
+    let mut used: BTreeMap<String, (usize, f64)> = BTreeMap::new();
+    const TURNS: u32 = 60;
+    for turn in 0..TURNS {
+        let cause = if turn == 0 { Cause::Arrival } else { Cause::Quantum };
+        let snapshot = snapshot(&programs, processors, cause, true);
+        let decision = policy.decide(&snapshot);
+        assert_eq!(decision.check(&snapshot), Ok(()));
+        let placed = placement.place(&machine, &decision);
+        let mut users: BTreeMap<u32, f64> = BTreeMap::new();
+        let all = placed.iter().flat_map(|(_, cpus)| cpus);
+        all.for_each(|cpu| *users.entry(*cpu).or_default() += 1.0);
+        let mut now: BTreeMap<&str, std::collections::BTreeSet<u32>> = BTreeMap::new();
+        for ((name, _), (_, cpus)) in list.iter().zip(&placed) {
+            now.entry(name).or_default().extend(cpus);
+            let (_, sum) = used.entry((*name).to_owned()).or_default();
+            *sum += cpus.iter().map(|cpu| 1.0 / users[cpu]).sum::<f64>() / f64::from(TURNS);
+        }
+        for (name, cpus) in now {
+            let (most, _) = used.entry(name.to_owned()).or_default();
+            *most = cpus.len().max(*most);
+        }
+    }
+    used
+}
+
+#[test]
+fn masters_that_share_stay_on_what_their_class_has_whatever_policy_is_inside() {
+    let four = Class { weight: 4.0, ..Class::default() };
+    let by_name = [("a", Class::default()), ("b", four), ("c", Class::default())];
+    let mut list = vec![("a", 12); 20];
+    list.extend(vec![("b", 12); 13]);
+    list.extend(vec![("c", 12); 5]);
+    for name in ["dss-ts", "equip", "gang", "vtq-dss", "rr"] {
+        let classes = by_name.clone().map(|(name, class)| (name.to_owned(), class)).into();
+        let mut policy = Classes::new(&classes, move || create(name));
+        let used = used_by_class(&mut policy, &list, 12);
+        let parts: Vec<f64> = used.values().map(|it| it.1).collect();
+        assert_eq!(parts.len(), 3);
+        for (part, due) in parts.iter().zip([2.0, 8.0, 2.0]) {
+            assert!((part - due).abs() < 0.05, "{name}: {parts:?}");
+        }
+        assert!(used["a"].0 == 2 && used["c"].0 == 2, "{name}: {used:?}");
+    }
+}
+
+#[test]
+fn masters_of_a_class_with_a_maximum_share_no_more_than_that() {
+    let small = Class { max: 3, ..Class::default() };
+    let mut policy = classes(&[("small", small), ("large", Class::default())]);
+    let mut list = vec![("small", 8); 20];
+    list.extend(vec![("large", 8); 20]);
+    let used = used_by_class(&mut policy, &list, 16);
+    assert_eq!((used["small"].0, used["large"].0), (3, 13));
+}
+
 #[test]
 fn weights_of_classes_hold_among_masters_that_share() {
     let heavy = Class { weight: 3.0, ..Class::default() };
@@ -138,6 +203,7 @@ fn weights_of_classes_hold_among_masters_that_share() {
     list.extend(vec![("light", 4); 40]);
     let programs = apps(&list);
     let decision = decide(&mut policy, &programs, 8);
+    assert_eq!(decision.circles, [0, 2, 6], "by the numbers of the classes");
     let parts = |range: std::ops::Range<usize>| {
         decision.allocations[range].iter().map(|it| u64::from(it.part)).sum::<u64>() as f64
     };

@@ -516,4 +516,68 @@ proptest! {
         prop_assert_eq!((caches.len(), cores.len()), (1, got.len()));
         prop_assert!(cores.is_disjoint(&busy));
     }
+
+    /// P7: circles share processors of their own, and no more than they have.
+    #[test]
+    fn circles_share_nothing_with_each_other(
+        machine in any_machine(),
+        // By application: its circle, or processors of its own; by circle: processors.
+        steps in prop::collection::vec(
+            (
+                prop::collection::vec(prop::option::of((0_u16..3, any::<bool>(), 1_u32..5)), 1..12),
+                prop::array::uniform3(1_u32..5),
+            ),
+            1..12,
+        ),
+    ) {
+        let mut placement = Placement::new();
+        let processors = u32::try_from(machine.cpus.len()).expect("small");
+        for (apps, circles) in &steps {
+            let named = apps.iter().zip(1..).filter_map(|(it, id)| Some((AppId(id), (*it)?)));
+            let (mut own, mut masters) = (0, [0_u32; 3]);
+            let mut allocations = Vec::new();
+            for (app, (circle, shares, number)) in named {
+                if shares {
+                    masters[usize::from(circle)] += 1;
+                    allocations.push(Allocation { circle, ..Allocation::shared_master(app) });
+                } else {
+                    // Some are left for the circles, as far as there are.
+                    let number = number.min(processors.saturating_sub(own + 3));
+                    own += number;
+                    allocations.push(Allocation::own(app, number));
+                }
+            }
+            let mut left = processors - own;
+            let mut decision = decision_of(&[], Cause::Quantum);
+            decision.circles = circles
+                .iter()
+                .zip(masters)
+                .map(|(circle, masters)| {
+                    let has = (*circle).min(masters).min(left);
+                    left -= has;
+                    has
+                })
+                .collect();
+            let fits = decision.circles.iter().zip(masters).all(|(it, n)| (*it > 0) == (n > 0));
+            decision.allocations = allocations;
+            decision.rotate = true;
+            if !fits {
+                continue;
+            }
+            let placed = placement.place(&machine, &decision);
+            let mut users: BTreeMap<u32, BTreeSet<Option<u16>>> = BTreeMap::new();
+            for ((app, cpus), allocation) in placed.iter().zip(&decision.allocations) {
+                let who = allocation.shared.then_some(allocation.circle);
+                prop_assert_eq!(cpus.len(), allocation.processors as usize, "{}", app);
+                for cpu in cpus {
+                    users.entry(*cpu).or_default().insert(who);
+                }
+            }
+            prop_assert!(users.values().all(|who| who.len() == 1), "{users:?}");
+            for (circle, most) in (0..).zip(&decision.circles) {
+                let of_circle = users.values().filter(|who| who.contains(&Some(circle))).count();
+                prop_assert!(of_circle <= *most as usize, "{of_circle} of {most}");
+            }
+        }
+    }
 }
