@@ -80,7 +80,7 @@ pub struct Plan {
     pub reserved: Option<Reservation>,
 }
 
-/// Who has how many processors at a time.
+/// Processors of each class at a time.
 #[derive(Clone)]
 struct Books<'a> {
     processors: u32,
@@ -234,7 +234,7 @@ pub fn plan(
     plan
 }
 
-/// When there are `wanted` processors for a job of the class, and who has what then. `None`: it
+/// When there are `wanted` processors for a job of the class, and the books of then. `None`: it
 /// cannot be said.
 fn reserve<'a>(
     now: Nanos,

@@ -109,7 +109,7 @@ pub struct Decision {
     #[serde(default)]
     pub reserved: u32,
     /// Processors of each circle of masters that share among themselves only; a circle without
-    /// masters has none. Empty: all that share do so on whatever is nobody's own.
+    /// masters has none. Empty: all that share do so on whatever is no application's own.
     #[serde(default)]
     pub circles: Vec<u32>,
 }

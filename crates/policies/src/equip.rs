@@ -65,7 +65,7 @@ fn equal_share(processors: u32, floors: &[u32]) -> u32 {
     loop {
         let above = floors.iter().filter(|floor| **floor > share);
         let (number, sum) = above.fold((0, 0), |(number, sum), floor| (number + 1, sum + floor));
-        // All of them above it: nobody has the share.
+        // All of them above it: no application has the share.
         let next = (processors - sum).checked_div(floors.len() as u32 - number).unwrap_or(0);
         // It only falls: one that is above the share has more than the share of what there is.
         if next >= share || number as usize == floors.len() {

@@ -352,7 +352,7 @@ struct Room {
     most: usize,
 }
 
-/// What each circle has of the processors that are nobody's own.
+/// What each circle has of the processors that are no application's own.
 fn share_out(left: usize, sharers: &[Sharers], decision: &Decision) -> Vec<Room> {
     // The circle has its part of what is shared, rounded up.
     let of_circle = |shared: usize, it: &Sharers| {

@@ -48,8 +48,8 @@ pub(super) struct Connection {
     pub(super) submission: Option<u64>,
     /// How long it waited to be started.
     pub(super) queued_ns: u64,
-    /// The processors that it keeps as a job, and when it ends at the latest; its class is asked for
-    /// at each plan.
+    /// The processors that it keeps as a job, and when it ends at the latest; its class is found
+    /// anew for each plan.
     pub(super) job: Option<Running>,
     /// It may be managed by its threads' masks when it does not register.
     pub(super) attach: bool,

@@ -210,7 +210,7 @@ mod tests {
         };
         let starts: Vec<i32> =
             server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
-        assert_eq!(starts, [5_000_004], "the second one waits, and nobody says until when");
+        assert_eq!(starts, [5_000_004], "the second one waits, and it cannot be said for how long");
         let at = server.queue.iter().position(|place| process(&server, place.id) == 5_000_005);
         server.queue.remove(at.unwrap());
         let starts: Vec<i32> =

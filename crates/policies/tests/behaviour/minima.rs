@@ -9,7 +9,7 @@ use crate::support::{create, numbers, requests, snapshot};
 const IN_SPACE: [&str; 7] = ["equip", "cluster", "dss", "dss-ts", "fair", "marginal", "pdpa"];
 
 #[test]
-fn a_rigid_job_has_its_processors_from_its_beginning_and_whoever_comes() {
+fn a_rigid_job_has_its_processors_from_its_beginning_and_when_others_come() {
     for name in IN_SPACE {
         let mut policy = create(name);
         let mut apps = requests(&[8, 8]);
