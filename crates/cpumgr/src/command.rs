@@ -1,5 +1,6 @@
 //! What each command does.
 
+use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -60,6 +61,14 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Numa(args) => print(&numa::run(&args)?),
         Command::Simulate(args) => print(&simulate::run(&args)?),
     }
+}
+
+/// Whether a command line, which is not read yet, is that of a process that becomes a manager: one
+/// that starts another process as the manager obeys signals, and so does what it starts.
+pub(crate) fn becomes_manager(words: impl IntoIterator<Item = OsString>) -> bool {
+    let mut words = words.into_iter().skip(1);
+    words.next().is_some_and(|command| command == "daemon")
+        && !words.any(|word| word == "--background")
 }
 
 fn serve(args: &DaemonArgs) -> Result<(), Error> {

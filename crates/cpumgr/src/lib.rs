@@ -96,6 +96,13 @@ pub mod web;
 /// The `cpumgr` program with these policies: parses the command line, does what it says, says what
 /// went wrong. Call it from the only thread, once; begin with [`limits::builtin`] and add to it.
 pub fn run(policies: Registry) -> ExitCode {
+    // Before all else, for a service manager does not wait until a manager listens.
+    if command::becomes_manager(std::env::args_os())
+        && let Err(error) = reactor::hold_early()
+    {
+        output::complain(&error.to_string());
+        return ExitCode::from(error::FAILED);
+    }
     limits::set_policies(policies);
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,

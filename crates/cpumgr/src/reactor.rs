@@ -8,6 +8,9 @@
 //! places in the queue and what is attached are left for it (`RestartKillSignal=` of a service).
 //! Other signals do nothing if they can be caught and neither tell of a defect nor stop the
 //! process: SIGUSR1, SIGALRM, SIGPIPE, SIGIO, those of real time...
+//!
+//! Those that a service manager sends (`EARLY`) wait from the first moment of a manager's process
+//! (`hold_early`) until the reactor reads them: their usual action would end it without a word.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -38,6 +41,10 @@ const LEFT_ALONE: [Signal; 12] = [
     Signal::SIGCONT,
     Signal::SIGCHLD,
 ];
+
+/// What a manager may be told before it can listen. Ctrl-C, say, is none of these: a start that
+/// takes long is given up at once.
+const EARLY: [Signal; 3] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR2];
 
 /// Which of a client's descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +97,15 @@ const TIMER: u64 = 1;
 const SIGNAL: u64 = 2;
 const FILES: u64 = 3;
 const ROLE_BITS: u32 = 3;
+
+/// Lets what a manager is told before it has a reactor wait for that. To be called by the only
+/// thread, in a process that becomes a manager and starts no program before.
+///
+/// # Errors
+/// None that the kernel has for this.
+pub(crate) fn hold_early() -> SysResult<()> {
+    named("pthread_sigmask", EARLY.into_iter().collect::<SigSet>().thread_block())
+}
 
 /// The scheduler's epoll with its timer and signals.
 #[derive(Debug)]

@@ -56,9 +56,13 @@ impl Leader {
         process::pidfd_send_signal(&pidfd, number).unwrap();
     }
 
-    fn ends_well(&mut self, why: &str) {
+    fn ends(&mut self, why: &str) {
         let status = eventually("the manager ends", || self.child.try_wait().unwrap());
         assert!(status.success(), "{why}: {status}");
+    }
+
+    fn ends_well(&mut self, why: &str) {
+        self.ends(why);
         assert!(!self.socket.exists(), "{why}: its socket file stays");
     }
 }
@@ -130,4 +134,81 @@ fn a_manager_of_a_terminal_ends_with_it() {
     let mut leader = Leader::start(dir.path(), Some(&name));
     drop(ours);
     leader.ends_well("its terminal has gone");
+}
+
+/// Which signal a lease's end is told by (fcntl(2)); the crate has no name for it.
+const F_SETSIG: i32 = 10;
+
+/// A file whose next reader waits until this is dropped.
+struct Withheld(std::fs::File);
+
+impl Withheld {
+    /// `None`: the file system has no leases.
+    fn begin(path: &Path) -> Option<Self> {
+        let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+        // The kernel says that a reader waits by a signal, which shall be one that does nothing.
+        let said = fcntl(&file, F_SETSIG, libc::SIGURG);
+        assert_eq!(said, 0, "{}", std::io::Error::last_os_error());
+        (fcntl(&file, libc::F_SETLEASE, libc::F_WRLCK) == 0).then_some(Self(file))
+    }
+
+    fn until_a_reader_waits(&self) {
+        eventually("a reader waits", || {
+            (fcntl(&self.0, libc::F_GETLEASE, 0) != libc::F_WRLCK).then_some(())
+        });
+    }
+}
+
+impl Drop for Withheld {
+    fn drop(&mut self) {
+        fcntl(&self.0, libc::F_SETLEASE, libc::F_UNLCK);
+    }
+}
+
+fn fcntl(file: &std::fs::File, command: i32, argument: i32) -> i32 {
+    // SAFETY: - these commands take a number, and the file is open.
+    unsafe { libc::fcntl(file.as_raw_fd(), command, argument) }
+}
+
+#[test]
+fn a_signal_that_comes_before_the_manager_listens_is_heard_when_it_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, log) = (dir.path().join("c.toml"), dir.path().join("log"));
+    std::fs::write(&config, "quantum = \"50ms\"\n").unwrap();
+    for signal in [libc::SIGTERM, libc::SIGUSR2, libc::SIGHUP] {
+        let Some(withheld) = Withheld::begin(&config) else {
+            return platform::skip!("no file can be withheld: {}", std::io::Error::last_os_error());
+        };
+        let mut command = cpumgr();
+        let socket = dir.path().join("app.sock");
+        command.arg("daemon").arg("--socket").arg(&socket).args(["--strangers", "ignore"]);
+        command.arg("--config").arg(&config).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(std::fs::File::create(&log).unwrap());
+        // SAFETY: - setsid is a system call. Without a terminal SIGHUP does not end a manager.
+        let command = unsafe {
+            command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(std::io::Error::from))
+        };
+        let mut leader = Leader { socket, child: command.spawn().unwrap() };
+        withheld.until_a_reader_waits();
+        leader.signal(signal);
+        drop(withheld);
+        if signal == libc::SIGHUP {
+            eventually("it reads its configuration anew", || {
+                if let Some(status) = leader.child.try_wait().unwrap() {
+                    panic!("it ended: {status}");
+                }
+                let said = std::fs::read_to_string(&log).unwrap();
+                said.contains("the configuration is in force").then_some(())
+            });
+            leader.signal(libc::SIGTERM);
+        }
+        let why = format!("signal {signal}");
+        if signal == libc::SIGUSR2 {
+            leader.ends(&why);
+            let left = dir.path().join("app.sock.settings");
+            assert!(left.exists(), "the next manager is left nothing");
+        } else {
+            leader.ends_well(&why);
+        }
+    }
 }
