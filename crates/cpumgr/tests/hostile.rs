@@ -55,10 +55,31 @@ fn packets_that_are_no_messages_are_refused_with_a_reason() {
     let refused = refusal(&manager, &register_packet(7));
     assert_eq!(refused.code, RefusedCode::Version);
     assert_eq!(refused.reason, "the program speaks layout version 7, this manager version 2");
-    let refused = refusal(&manager, &vec![b' '; MAX_MESSAGE + 1]);
-    assert_eq!(refused.code, RefusedCode::Malformed);
+    for length in [MAX_MESSAGE + 1, 4 * MAX_MESSAGE] {
+        let refused = refusal(&manager, &vec![b' '; length]);
+        assert_eq!(refused.code, RefusedCode::Malformed);
+        assert!(refused.reason.contains("at most 32768 bytes"), "{}", refused.reason);
+    }
     assert!(program.seen().alive);
     assert_eq!(manager.status().programs.len(), 1);
+}
+
+#[test]
+fn a_long_packet_that_is_no_message_is_refused_with_a_reason_that_fits_the_answer() {
+    let manager = Manager::start(&[]);
+    // The reader of messages quotes what it does not know, and each of these is longer quoted.
+    for letter in ["x", "\u{7f}", "\\n"] {
+        let (before, after) = (r#"{"version":1,"type":""#, r#""}"#);
+        let room = MAX_MESSAGE - before.len() - after.len();
+        let packet = format!("{before}{}{after}", letter.repeat(room / letter.len()));
+        let refused = refusal(&manager, packet.as_bytes());
+        assert_eq!(refused.code, RefusedCode::Malformed);
+        let reason = refused.reason;
+        assert!(reason.contains("not a message") && reason.len() < MAX_MESSAGE / 4, "{reason}");
+        assert!(reason.contains(&packet.len().to_string()), "{reason}");
+        assert!(reason.contains("at most 32768"), "{reason}");
+    }
+    assert!(manager.status().programs.is_empty());
 }
 
 #[test]

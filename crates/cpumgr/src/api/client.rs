@@ -27,6 +27,9 @@ use crate::bucket::Bucket;
 /// report is one.
 const MESSAGES: u32 = 16;
 const MESSAGE_NS: u64 = 50_000_000;
+/// Characters of what the reader of messages says, which quotes what it does not know: escaped each
+/// takes at most 12 of the bytes of an answer.
+const MAX_QUOTED: usize = 500;
 /// How long a client's queue may stay full.
 const UNREAD: Duration = Duration::from_secs(1);
 
@@ -61,6 +64,21 @@ enum Unheard {
 }
 
 impl Unheard {
+    /// Of a packet of `length` bytes. Without a bound the refusal of a long one would not fit its
+    /// own packet, and the client would be let go without a word.
+    fn of(error: MessageError, length: usize) -> Self {
+        Self::Message(match error {
+            MessageError::Malformed { what, begins } if what.chars().nth(MAX_QUOTED).is_some() => {
+                let quoted: String = what.chars().take(MAX_QUOTED).collect();
+                let what = format!(
+                    "{quoted}...; it has {length} bytes, and a message at most {MAX_MESSAGE}"
+                );
+                MessageError::Malformed { what, begins }
+            }
+            other => other,
+        })
+    }
+
     fn code(&self) -> RefusedCode {
         match self {
             Self::Message(MessageError::Version { .. }) => RefusedCode::Version,
@@ -244,7 +262,10 @@ async fn receive(
         let said = match &buffer[..length] {
             _ if had_descriptors => Some(Err(Unheard::Descriptors)),
             [] => None,
-            packet => Some(message::decode::<ToManager>(packet).map_err(Unheard::Message)),
+            packet => Some(
+                message::decode::<ToManager>(packet)
+                    .map_err(|error| Unheard::of(error, packet.len())),
+            ),
         };
         account.charge(match &said {
             Some(Ok(message)) => costs::of_message(message),
