@@ -14,7 +14,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use platform::affinity::CpuSet;
-use policies::Value;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -113,7 +112,11 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
         let config: Self = toml::from_str(text).map_err(|error| {
-            (error.span().map_or(1, |span| line(span.start)), error.message().to_owned())
+            // In the words of people, for what is read as it stands.
+            let what =
+                error.message().replace("expected u32", "expected a whole number, 0 or more");
+            let what = what.replace("expected i32", "expected a whole number");
+            (error.span().map_or(1, |span| line(span.start)), what)
         })?;
         config.check_parameters().map_err(|(key, what)| {
             let is_line = |text: &str| text.trim_start().starts_with(&key);
@@ -142,9 +145,7 @@ impl Config {
         let mut policy =
             Guarded::make(|| limits::policy(name)).map_err(|what| ("policy".to_owned(), what))?;
         for (key, text) in &self.parameters {
-            let value = text.parse::<Value>().map_err(|error| error.to_string());
-            let set = value
-                .and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
+            let set = policy.configure_text(key, text);
             set.map_err(|what| (key.clone(), format!("parameters of {name}: {what}")))?;
         }
         Ok(policy)
@@ -212,11 +213,11 @@ fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error
 }
 
 fn quantum<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    read(from, cli::quantum)
+    cli::quantum(&Written::deserialize(from)?.text()).map(Some).map_err(D::Error::custom)
 }
 
 fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    read(from, cli::grace)
+    cli::grace(&Written::deserialize(from)?.text()).map(Some).map_err(D::Error::custom)
 }
 
 fn group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {

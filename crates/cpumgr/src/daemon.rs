@@ -9,7 +9,6 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::SysError;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use policies::Value;
 
 use crate::api::MAX_WAITING;
 use crate::cli::{
@@ -210,10 +209,8 @@ fn named_policy(options: &Options, is_left: bool) -> Result<Option<Guarded>, Err
         Err(what) => return left_out(what).map(|()| None),
     };
     for (key, text) in &options.parameters {
-        let value = text.parse::<Value>().map_err(|error| format!("{key}: {error}"));
-        let set = value
-            .and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
-        set.or_else(left_out)?;
+        let set = policy.configure_text(key, text).map(drop);
+        set.or_else(|error| left_out(format!("--parameter {key}={text}: {error}")))?;
     }
     Ok(Some(policy))
 }

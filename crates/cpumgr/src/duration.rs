@@ -16,6 +16,20 @@ pub enum DurationError {
         /// What was written.
         text: String,
     },
+    /// The same, where only some are allowed.
+    #[error(
+        "{text:?} is no duration; write a whole number and a unit (h, min, s, ms, us, ns), \
+         {} to {}",
+        show(*min), show(*max)
+    )]
+    FormWithin {
+        /// What was written.
+        text: String,
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
     /// Out of range.
     #[error("{text} is not between {} and {}", show(*min), show(*max))]
     Range {
@@ -47,9 +61,10 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 /// Reads a duration between `min` and `max`.
 ///
 /// # Errors
-/// Both of [`DurationError`].
+/// [`DurationError::FormWithin`] and [`DurationError::Range`].
 pub fn parse_within(text: &str, min: Duration, max: Duration) -> Result<Duration, DurationError> {
-    let duration = parse(text)?;
+    let duration =
+        parse(text).map_err(|_| DurationError::FormWithin { text: text.to_owned(), min, max })?;
     if duration < min || duration > max {
         return Err(DurationError::Range { text: text.to_owned(), min, max });
     }

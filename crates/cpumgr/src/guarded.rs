@@ -56,6 +56,16 @@ pub enum ConfigureError {
     /// The policy says no.
     #[error(transparent)]
     Refused(#[from] ParameterError),
+    /// The text is no value of any kind.
+    #[error("{key} cannot be {text:?}; it is {allowed}")]
+    NoValue {
+        /// Which parameter.
+        key: String,
+        /// The text.
+        text: String,
+        /// What the parameter may be.
+        allowed: String,
+    },
     /// It panicked.
     #[error("{0}")]
     Failed(String),
@@ -195,6 +205,26 @@ impl Guarded {
             }
             None => Err(ConfigureError::Failed(self.failure().unwrap_or_default().to_owned())),
         }
+    }
+
+    /// [`Guarded::configure`] with a value as people write it, which is returned.
+    ///
+    /// # Errors
+    /// As there, and where the text is no value: with what this parameter may be.
+    pub fn configure_text(&mut self, key: &str, text: &str) -> Result<Value, ConfigureError> {
+        let Ok(value) = text.parse::<Value>() else {
+            let parameters = self.parameters();
+            return Err(match parameters.iter().find(|it| it.key == key) {
+                Some(it) => ConfigureError::NoValue {
+                    key: key.to_owned(),
+                    text: text.to_owned(),
+                    allowed: it.allowed(),
+                },
+                None => ParameterError::unknown(key, &parameters).into(),
+            });
+        };
+        self.configure(key, &value)?;
+        Ok(value)
     }
 }
 

@@ -28,7 +28,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use platform::SysResult;
-use policies::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::guarded::Guarded;
@@ -250,13 +249,10 @@ impl Settings {
             }
         };
         for (key, text) in &self.parameters {
-            let set = text.parse::<Value>().map_err(|error| error.to_string());
-            let set = set
-                .and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
-            if let Err(error) = set {
+            if let Err(error) = policy.configure_text(key, text) {
                 tracing::warn!(
                     key,
-                    error,
+                    %error,
                     "a parameter of the killed manager's policy is left out"
                 );
             }

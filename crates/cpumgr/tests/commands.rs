@@ -182,3 +182,51 @@ fn a_trace_does_not_follow_a_link() {
     );
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }
+
+#[test]
+fn a_wrong_value_is_answered_with_where_it_stands_what_it_is_and_what_is_allowed() {
+    let manager = Manager::start(&["--policy", "pdpa"]);
+    for (words, says) in [
+        (&["mpl", "some"][..], &["N | any", "\"some\"", "0 to 4294967295, or any"][..]),
+        (&["mpl", "4294967296"], &["N | any", "4294967296", "0 to 4294967295, or any"]),
+        (&["set", "quantum", "some"], &["[TIME]", "\"some\"", "1ms to 10s"]),
+        (&["set", "quantum", "1us"], &["[TIME]", "1us", "1ms", "10s"]),
+        (&["set", "grace", "2"], &["[TIME]", "\"2\"", "0ns to 10s"]),
+        (&["set", "grace", "11s"], &["[TIME]", "11s", "0ns", "10s"]),
+        (&["set", "weight", "7", "some"], &["[WEIGHT]", "\"some\"", "0.001 to 1000"]),
+        (&["set", "weight", "some"], &["<PID>", "\"some\"", "1 to 2147483647"]),
+        (&["set", "team", "7", "some"], &["[TEAM]", "some", "fixed"]),
+        (&["set", "min", "7", "some"], &["[PROCESSORS]", "\"some\"", "1 to 4294967295"]),
+        (&["set", "min", "7", "0"], &["[PROCESSORS]", "\"0\"", "1 to 4294967295"]),
+        (&["set", "max", "7", "0"], &["PROCESSORS | any", "\"0\"", "1 to 4294967295, or any"]),
+        (&["policy", "step=some"], &["step cannot be \"some\"", "a whole number from 1 to"]),
+        (&["policy", "step=0"], &["step cannot be 0", "a whole number from 1 to"]),
+        (&["policy", "colour=some"], &["\"colour\"", "there are:", "step"]),
+        (&["policy", "dss", "colour=some"], &["\"colour\"", "there are: none"]),
+        (&["attach", "some"], &["<PID>", "\"some\"", "1 to 2147483647"]),
+        (
+            &["daemon", "--policy", "pdpa", "--parameter", "step=x"],
+            &["--parameter step=x", "step cannot be \"x\"", "a whole number from 1 to"],
+        ),
+        (&["daemon", "--parameter", "step"], &["--parameter", "\"step\"", "KEY=VALUE"]),
+        (&["daemon", "--trace-size", "1K"], &["--trace-size", "\"1K\"", "64K or more"]),
+        (&["daemon", "--listen", "some"], &["--listen", "\"some\"", "127.0.0.1:9477"]),
+    ] {
+        let output = on(&manager, words);
+        let error = errors(&output);
+        assert!(!output.status.success(), "{words:?}");
+        assert!(says.iter().all(|it| error.contains(it)), "{words:?}: {error}");
+    }
+    for (variable, value, says) in [
+        ("CPUMGR_MPL", "some", "\"some\" is no number of programs; it is 0 to 4294967295, or any"),
+        ("CPUMGR_QUANTUM", "some", "1ms to 10s"),
+        ("CPUMGR_TRACE_SIZE", "1K", "\"1K\""),
+        ("CPUMGR_HISTORY_SIZE", "1K", "\"1K\""),
+        ("CPUMGR_LISTEN", "some", "\"some\""),
+    ] {
+        let output = cpumgr().arg("check-config").env(variable, value).output().unwrap();
+        let error = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{variable}: {error}");
+        assert!(error.contains(variable) && error.contains(says), "{error}");
+    }
+}

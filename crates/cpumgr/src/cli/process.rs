@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit_codes::EXIT_CODES;
+use super::value::pid;
 
 /// What `attach` and `detach` can be told.
 #[derive(Clone, Debug, Args)]
@@ -14,7 +15,7 @@ pub struct PidArgs {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// The process.
-    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_parser = pid)]
     pub pid: i32,
 }
 
@@ -23,7 +24,7 @@ pub struct PidArgs {
 #[command(after_help = EXIT_CODES)]
 pub struct NumaArgs {
     /// The process.
-    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_parser = pid)]
     pub pid: i32,
     /// One JSON object.
     #[arg(long)]

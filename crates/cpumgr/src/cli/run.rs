@@ -7,7 +7,7 @@ use clap::Args;
 use platform::affinity::CpuSet;
 
 use super::exit_codes::EXIT_CODES;
-use super::value::{cpus, policy, weight};
+use super::value::{cpus, policy, processors, weight};
 use crate::limits::Weight;
 
 /// What `run` can be told.
@@ -55,11 +55,11 @@ pub struct RunArgs {
     pub label: Option<String>,
     /// Processors that it is to have before other programs of its class and user have more than
     /// theirs.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = processors)]
     pub min: Option<u32>,
     /// The most processors that it is given, by the drop-in library or because its threads are
     /// managed: with --no-attach nothing keeps a program of other threads to it.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = processors)]
     pub max: Option<u32>,
     /// The processors on which it stays, as taskset writes them: 0-3,8 or 0-31:2.
     #[arg(long, value_name = "LIST", value_parser = cpus)]

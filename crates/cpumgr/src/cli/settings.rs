@@ -8,7 +8,7 @@ use platform::affinity::CpuSet;
 
 use super::Team;
 use super::exit_codes::EXIT_CODES;
-use super::value::{Level, cpus, grace, level, most, quantum, weight};
+use super::value::{Level, cpus, grace, level, most, pid, processors, quantum, weight};
 use crate::limits::Weight;
 
 /// What `mpl` can be told.
@@ -79,7 +79,7 @@ pub enum Setting {
     #[command(after_help = EXIT_CODES)]
     Weight {
         /// Its process.
-        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        #[arg(value_parser = pid)]
         pid: i32,
         /// The weight; without it: shows the one in force.
         #[arg(value_parser = weight)]
@@ -89,7 +89,7 @@ pub enum Setting {
     #[command(after_help = EXIT_CODES)]
     Team {
         /// Its process.
-        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        #[arg(value_parser = pid)]
         pid: i32,
         /// What they do; without it: shows the one in force.
         #[arg(value_enum)]
@@ -100,17 +100,17 @@ pub enum Setting {
     #[command(after_help = EXIT_CODES)]
     Min {
         /// Its process.
-        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        #[arg(value_parser = pid)]
         pid: i32,
         /// Their number; without it: shows the one in force.
-        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(value_parser = processors)]
         processors: Option<u32>,
     },
     /// The most processors that one program is given.
     #[command(after_help = EXIT_CODES)]
     Max {
         /// Its process.
-        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        #[arg(value_parser = pid)]
         pid: i32,
         /// Their number, or `any`: as many as it can use; without it: shows the one in force.
         #[arg(value_name = "PROCESSORS | any", value_parser = most)]
@@ -120,7 +120,7 @@ pub enum Setting {
     #[command(after_help = EXIT_CODES)]
     Class {
         /// Its process.
-        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        #[arg(value_parser = pid)]
         pid: i32,
         /// The class, or `auto`: as the site's rules say; without it: shows the one that it is in.
         class: Option<String>,

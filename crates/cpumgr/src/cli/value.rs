@@ -126,15 +126,32 @@ pub(crate) fn level(text: &str) -> Result<Level, String> {
     if text == "any" {
         return Ok(Level::Any);
     }
-    text.parse().map(Level::AtMost).map_err(|_| "it is a number of programs, or `any`".into())
+    text.parse()
+        .map(Level::AtMost)
+        .map_err(|_| format!("{text:?} is no number of programs; it is 0 to {}, or any", u32::MAX))
 }
 
 pub(crate) fn most(text: &str) -> Result<Level, String> {
     match text.parse() {
         _ if text == "any" => Ok(Level::Any),
         Ok(number @ 1..) => Ok(Level::AtMost(number)),
-        _ => Err("it is a number of processors, 1 or more, or `any`".into()),
+        _ => Err(format!("{text:?} is no number of processors; it is 1 to {}, or any", u32::MAX)),
     }
+}
+
+pub(crate) fn processors(text: &str) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| format!("{text:?} is no number of processors; it is 1 to {}", u32::MAX))
+}
+
+/// The number of a process.
+pub(super) fn pid(text: &str) -> Result<i32, String> {
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| format!("{text:?} is no number of a process; it is 1 to {}", i32::MAX))
 }
 
 pub(crate) fn size(text: &str) -> Result<u64, String> {
@@ -152,9 +169,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .ok()
         .zip(unit)
         .and_then(|(number, unit): (u64, u64)| number.checked_mul(unit));
-    bytes
-        .filter(|bytes| *bytes >= trace::LEAST)
-        .ok_or_else(|| "a size is 64K or more: a number of bytes, or of K, M or G".into())
+    bytes.filter(|bytes| *bytes >= trace::LEAST).ok_or_else(|| {
+        format!("{text:?} is no size; it is 64K or more: a number of bytes, or of K, M or G")
+    })
 }
 
 /// Where a history is kept.
@@ -171,7 +188,9 @@ pub(crate) fn keep(text: &str) -> Result<Keep, String> {
 pub(crate) fn history_size(text: &str) -> Result<u64, String> {
     let bytes = size(text).ok().filter(|bytes| *bytes >= HISTORY_LEAST);
     bytes.ok_or_else(|| {
-        "the size of a history is 4M or more: a number of bytes, or of K, M or G".into()
+        format!(
+            "{text:?} is no size of a history; it is 4M or more: a number of bytes, or of K, M or G"
+        )
     })
 }
 
@@ -209,11 +228,12 @@ pub(crate) fn fair_share(text: &str) -> Result<FairShare, String> {
 
 pub(super) fn parameter(text: &str) -> Result<(String, String), String> {
     let split = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-    split.ok_or_else(|| "a parameter is KEY=VALUE".into())
+    split.ok_or_else(|| format!("{text:?} is no parameter; one is KEY=VALUE"))
 }
 
 pub(crate) fn weight(text: &str) -> Result<Weight, String> {
-    limits::weight(text).ok_or_else(|| "a weight is a number from 0.001 to 1000".to_owned())
+    limits::weight(text)
+        .ok_or_else(|| format!("{text:?} is no weight; it is a number from 0.001 to 1000"))
 }
 
 /// A list as the kernel or as taskset writes it: `0-31:2` is every second one there.
@@ -243,7 +263,10 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     }
     let alone = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     alone.or_else(|_| text.parse()).map(Listen::At).map_err(|_| {
-        "it is a port, or an address with one as 127.0.0.1:9477 or [::1]:9477, or off".into()
+        format!(
+            "{text:?} is not possible here; it is a port, or an address with one as \
+             127.0.0.1:9477 or [::1]:9477, or off"
+        )
     })
 }
 

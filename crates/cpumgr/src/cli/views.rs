@@ -8,6 +8,7 @@ use platform::affinity::CpuSet;
 
 use super::exit_codes::EXIT_CODES;
 use super::value::cpus;
+use super::value::pid;
 
 /// What `show` can be told.
 #[derive(Clone, Debug, Args)]
@@ -51,7 +52,7 @@ pub struct DoctorArgs {
     pub json: bool,
     /// Which pools of threads this process has, and which follow its processors; its mask, its
     /// quota, and whether a manager manages it.
-    #[arg(value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "program")]
+    #[arg(value_parser = pid, conflicts_with = "program")]
     pub pid: Option<i32>,
     /// The same of a program that does not run, as far as its file says.
     #[arg(last = true, value_name = "PROGRAM")]

@@ -1,6 +1,8 @@
 use std::ffi::OsString;
 use std::fs;
 
+use policies::Value;
+
 use super::*;
 use crate::reload::START_ONLY;
 
@@ -13,10 +15,11 @@ fn a_mistake_is_named_with_its_line_and_with_what_is_allowed() {
     for (text, line, words) in [
         ("policy = \"dss\"\ncolour = 4\n", 2, &["colour", "quantum", "trace-size"][..]),
         ("\n\nquantum = \"1h\"\n", 3, &["1ms", "10s"]),
-        ("quantum = 5", 1, &["string"]),
+        ("quantum = 5", 1, &["\"5\"", "1ms to 10s"]),
         ("policy = \"fare\"", 1, &["fair", "dss-ts"]),
         ("mpl = \"some\"", 1, &["number of programs"]),
-        ("mpl = -1", 1, &["number of programs"]),
+        ("mpl = -1", 1, &["\"-1\"", "number of programs", "0 to 4294967295"]),
+        ("[classes.a]\nmin = -1", 2, &["`-1`", "a whole number, 0 or more"]),
         ("smt = \"both\"", 1, &["spread", "pack"]),
         ("#\nstrangers = \"hate\"", 2, &["leave", "ignore"]),
         ("cpus = \"1-x\"", 1, &["0-3,8"]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use arena::message::{Control, FromManager, RefusedCode};
 use nix::libc;
 use platform::process::{self, Pid};
-use policies::{AppId, Cause, Value};
+use policies::{AppId, Cause};
 
 use super::connection::Connection;
 use super::{Ended, Server, Settings};
@@ -291,8 +291,7 @@ impl Server {
         }
         let mut changes = Vec::new();
         for (key, text) in settings {
-            let value: Value = text.parse().map_err(|error| format!("{key}: {error}"))?;
-            policy.configure(key, &value).map_err(|error| error.to_string())?;
+            let value = policy.configure_text(key, text).map_err(|error| error.to_string())?;
             changes.push((key.to_owned(), value));
         }
         if let Some(failure) = policy.failure() {
