@@ -23,6 +23,7 @@ use crate::history::Keep;
 use crate::limits;
 
 mod classes;
+mod lines;
 mod rules;
 mod sources;
 
@@ -30,6 +31,8 @@ pub(crate) use classes::BY_RULES;
 pub use classes::ClassRule;
 pub use rules::{ProgramRule, Rules, UserRule};
 pub use sources::Sources;
+
+use lines::Step;
 
 pub use crate::mistake::ConfigError;
 
@@ -110,26 +113,19 @@ impl Config {
     /// # Errors
     /// The line, what is wrong there, and what is allowed.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
-        let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
         let config: Self = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| lines::number_of(text, span.start));
             // In the words of people, for what is read as it stands.
             let what =
                 error.message().replace("expected u32", "expected a whole number, 0 or more");
-            let what = what.replace("expected i32", "expected a whole number");
-            (error.span().map_or(1, |span| line(span.start)), what)
+            (line, what.replace("expected i32", "expected a whole number"))
         })?;
-        config.check_parameters().map_err(|(key, what)| {
-            let is_line = |text: &str| text.trim_start().starts_with(&key);
-            let at = text.lines().position(is_line).map_or(1, |at| at + 1);
-            (at, what)
+        config.configured().map_err(|(parameter, what)| {
+            let place = parameter.as_ref().map(|key| [Step::Key("parameters"), Step::Key(key)]);
+            let place = place.as_ref().map_or(&[Step::Key("policy")][..], |place| place);
+            (lines::line_of(text, place), what)
         })?;
         Ok(config)
-    }
-
-    /// The parameters are those of the policy that stands with them, or of the usual one. The key
-    /// that is not, and why.
-    fn check_parameters(&self) -> Result<(), (String, String)> {
-        self.configured().map(drop)
     }
 
     /// The policy with its parameters; the usual one where none is named.
@@ -140,13 +136,14 @@ impl Config {
         self.configured().map_err(|(_, what)| what)
     }
 
-    fn configured(&self) -> Result<Guarded, (String, String)> {
+    /// The parameter that is not one of the policy that stands with it, or of the usual one, and
+    /// why; `None`: it is the policy itself.
+    fn configured(&self) -> Result<Guarded, (Option<String>, String)> {
         let name = self.policy.as_deref().unwrap_or(policies::DEFAULT_POLICY);
-        let mut policy =
-            Guarded::make(|| limits::policy(name)).map_err(|what| ("policy".to_owned(), what))?;
+        let mut policy = Guarded::make(|| limits::policy(name)).map_err(|what| (None, what))?;
         for (key, text) in &self.parameters {
             let set = policy.configure_text(key, text);
-            set.map_err(|what| (key.clone(), format!("parameters of {name}: {what}")))?;
+            set.map_err(|what| (Some(key.clone()), format!("parameters of {name}: {what}")))?;
         }
         Ok(policy)
     }

@@ -257,3 +257,55 @@ fn the_command_line_stands_above_the_file_also_after_a_new_beginning() {
     manager.reload();
     assert_eq!(manager.numbers(), ("dss-ts".into(), 40, 2, Some(5)));
 }
+
+/// What `check-config FILE` says of a file that it refuses.
+fn refused(file: &Path) -> String {
+    let output = cpumgr().arg("check-config").arg(file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+    errors(&output)
+}
+
+#[test]
+fn a_rule_that_names_an_unknown_class_is_a_mistake_of_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("cpumgr.toml");
+    let rule = "\n[[class-rules]]\nclass = \"nights\"\nname = \"*\"\n";
+    fs::write(&base, rule).unwrap();
+    let said = refused(&base);
+    assert!(said.contains("cpumgr.toml:3: ") && said.contains("\"nights\""), "{said}");
+    assert!(said.contains("there are none"), "{said}");
+    fs::write(&base, format!("[classes.day]\n[classes.night]\n{rule}")).unwrap();
+    let said = refused(&base);
+    assert!(said.contains("cpumgr.toml:5: ") && said.contains("there are: day, night"), "{said}");
+    // A drop-in has the classes of the file beside its folder, and of the drop-ins before it.
+    let folder = dir.path().join("cpumgr.toml.d");
+    fs::create_dir(&folder).unwrap();
+    fs::write(&base, "[classes.night]\n").unwrap();
+    fs::write(folder.join("10.toml"), "[classes.nights]\n").unwrap();
+    fs::write(folder.join("20.toml"), rule).unwrap();
+    let output = cpumgr().arg("check-config").arg(folder.join("20.toml")).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    fs::rename(folder.join("10.toml"), folder.join("30.toml")).unwrap();
+    let said = refused(&folder.join("20.toml"));
+    assert!(said.contains("20.toml:3: ") && said.contains("there are: night\n"), "{said}");
+}
+
+#[test]
+fn a_minimum_that_no_processor_is_there_for_is_named_with_both_numbers() {
+    let first = process_cpus().iter().next().unwrap();
+    let text = format!("cpus = \"{first}\"\n[classes.night]\nmin = 5\n[classes.day]\nmin = 1\n");
+    let manager = Configured::start(&text, &["--strangers", "ignore"]);
+    let warning = "class night is to have 5 processors at least, and this manager has 1";
+    assert!(manager.log().contains(warning), "{}", manager.log());
+    assert!(!manager.log().contains("class day"), "{}", manager.log());
+    manager.write(&text.replace("min = 5", "min = 7"));
+    manager.reload();
+    let warning = warning.replace('5', "7");
+    assert!(manager.log().contains(&warning), "{}", manager.log());
+    let program = Program::start(&manager.socket(), 1, 1);
+    let pid = program.pid().to_string();
+    let output = manager.say(&["set", "min", &pid, "2"]);
+    let said = errors(&output);
+    assert!(!output.status.success() && said.contains("not 2"), "{said}");
+    assert!(said.contains("this manager has 1 processor"), "{said}");
+}

@@ -133,7 +133,8 @@ pub struct DaemonArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct CheckConfigArgs {
-    /// This file alone, instead of all that a manager would read.
+    /// This file alone, instead of all that a manager would read; of a drop-in, whose rules may
+    /// name classes of the files before it, with those.
     pub file: Option<PathBuf>,
     /// Those of a manager of the whole machine, without the user's own.
     #[arg(long, conflicts_with = "file")]

@@ -15,6 +15,7 @@ use policies::Class;
 use policies::classes::Rule;
 use serde::Deserialize;
 
+use super::lines::{Step, line_of};
 use super::rules::{number, weight};
 use crate::limits::Weight;
 
@@ -74,9 +75,8 @@ impl super::Config {
     /// What `file` says of classes makes sense with this, which holds it and all before it. The
     /// line in its `text`, and what is wrong.
     pub(super) fn check_classes(&self, file: &Self, text: &str) -> Result<(), (usize, String)> {
-        let line = |stands: &dyn Fn(&str) -> bool, nth: usize| {
-            let lines = text.lines().enumerate().filter(|(_, line)| stands(line.trim_start()));
-            lines.map(|(at, _)| at + 1).nth(nth).unwrap_or(1)
+        let of_rule = |at: usize, key: &str| {
+            line_of(text, &[Step::Key("class-rules"), Step::Nth(at), Step::Key(key)])
         };
         for name in file.classes.keys() {
             let class = self.classes.get(name).map(ClassRule::class).unwrap_or_default();
@@ -85,29 +85,37 @@ impl super::Config {
                 BY_RULES => {
                     Err(format!("{BY_RULES} stands for what the rules say; name it otherwise"))
                 }
-                "" => Err("it has no name".to_owned()),
-                name if name.len() > MAX_NAME || !name.chars().all(is_name) => Err(format!(
-                    "{name:?} is no name of a class: at most {MAX_NAME} letters, digits, -, _ and ."
-                )),
+                name if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_name) => {
+                    Err(format!(
+                        "{name:?} is no name of a class: 1 to {MAX_NAME} letters, digits, -, _, ."
+                    ))
+                }
                 _ => Ok(()),
             };
             named.and_then(|()| class.check()).map_err(|what| {
-                let head = format!("[classes.{name}]");
-                let stands = |line: &str| line.starts_with(&head);
-                (line(&stands, 0), format!("classes.{name}: {what}"))
+                let line = line_of(text, &[Step::Key("classes"), Step::Key(name)]);
+                (line, format!("classes.{name}: {what}"))
             })?;
         }
+        for (at, rule) in file.class_rules.iter().enumerate() {
+            let fault = match rule.class.as_str() {
+                class if self.classes.contains_key(class) => continue,
+                "" => "it names no class; write class = \"NAME\"".to_owned(),
+                class => format!("no class is called {class:?}"),
+            };
+            let what = format!("class-rules: rule {}: {fault}; {}", at + 1, self.known_classes());
+            return Err((of_rule(at, "class"), what));
+        }
         let rules = policies::classes::Rules(file.class_rules.clone());
-        let is_rule = |line: &str| line.starts_with("[[class-rules]]");
         rules
             .check(self.classes.keys().map(String::as_str))
-            .map_err(|fault| (line(&is_rule, fault.number - 1), format!("class-rules: {fault}")))?;
+            .map_err(|fault| (of_rule(fault.number - 1, ""), format!("class-rules: {fault}")))?;
         for (at, rule) in file.class_rules.iter().enumerate() {
             for (key, text) in [("user", &rule.user), ("group", &rule.group)] {
                 let is_pattern = |text: &String| text != "*" && text.contains(['*', '?']);
                 if text.as_ref().is_some_and(is_pattern) {
                     let what = format!("class-rules: {key} is a name or a number, or \"*\"");
-                    return Err((line(&is_rule, at), what));
+                    return Err((of_rule(at, key), what));
                 }
             }
         }
@@ -115,6 +123,15 @@ impl super::Config {
             return Err((1, format!("more than {MOST} classes, or rules of classes")));
         }
         Ok(())
+    }
+
+    /// Which classes there are, in words.
+    fn known_classes(&self) -> String {
+        let known: Vec<&str> = self.classes.keys().map(String::as_str).collect();
+        match known.as_slice() {
+            [] => "there are none ([classes.NAME])".to_owned(),
+            known => format!("there are: {}", known.join(", ")),
+        }
     }
 }
 
@@ -220,15 +237,25 @@ mod tests {
         for (text, line, word) in [
             ("#\n[classes.night]\nmin = 3\nmax = 2", 2, "at least the minimum"),
             ("[classes.auto]\nmin = 3", 1, "otherwise"),
-            ("[classes.\"a b\"]\nmin = 3", 1, "no name"),
+            ("\n[classes.\"a b\"]\nmin = 3", 2, "no name"),
+            ("\n[classes.\"\"]\nmin = 3", 2, "1 to 64 letters"),
+            ("[classes]\nday.min = 1\nnight = { min = 3, max = 2 }", 3, "at least the minimum"),
             (
                 "[classes.a]\n\n[[class-rules]]\nclass = \"a\"\nname = \
                  \"*\"\n[[class-rules]]\nclass = \"b\"",
-                6,
+                7,
                 "there are: a",
             ),
+            ("\n[[class-rules]]\nname = \"*\"", 2, "it names no class; write class = \"NAME\""),
+            ("\n[[class-rules]]\nname = \"*\"", 2, "there are none"),
+            (
+                "[classes.a]\n[[class-rules]]\n# [[class-rules]]\nclass = \"a\"\nuser = \
+                 \"x\"\n [[ class-rules ]]\nclass = \"a\"",
+                6,
+                "says nothing",
+            ),
             ("[classes.a]\n[[class-rules]]\nclass = \"a\"", 2, "says nothing"),
-            ("[classes.a]\n[[class-rules]]\nclass = \"a\"\nuser = \"b*\"", 2, "a name or a number"),
+            ("[classes.a]\n[[class-rules]]\nclass = \"a\"\nuser = \"b*\"", 4, "a name or a number"),
         ] {
             let config = Config::parse(text).unwrap();
             let (found, what) = config.check_classes(&config, text).unwrap_err();

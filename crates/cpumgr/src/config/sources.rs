@@ -115,7 +115,7 @@ impl Sources {
                 what,
             })?;
         }
-        whole.check_parameters().map_err(|(_, what)| ConfigError::Together(what))?;
+        whole.make_policy().map_err(ConfigError::Together)?;
         Ok(whole)
     }
 }
@@ -126,14 +126,30 @@ impl Sources {
 /// What is wrong with it.
 pub(super) fn file(path: &Path) -> Result<Config, ConfigError> {
     let (said, text) = read(path)?;
-    let mistake = |(line, what)| ConfigError::Mistake { path: path.to_owned(), line, what };
-    // Alone it may be a drop-in, whose classes another file has.
-    let mut whole = said.clone();
-    for rule in &said.class_rules {
-        whole.classes.entry(rule.class.clone()).or_default();
+    let mut whole = Config::default();
+    for earlier in before(path)? {
+        whole = whole.then(read(&earlier)?.0);
     }
-    whole.check_classes(&said, &text).map_err(mistake)?;
+    let mistake = |(line, what)| ConfigError::Mistake { path: path.to_owned(), line, what };
+    whole.then(said.clone()).check_classes(&said, &text).map_err(mistake)?;
     Ok(said)
+}
+
+/// The files that are read before this one, whose classes its rules may name: those of the usual
+/// ones, and, where it is a drop-in, its base and the drop-ins before it. Of another file none is.
+fn before(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let absolute = std::path::absolute(path)
+        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let is_drop_ins = |folder: &&Path| folder.to_string_lossy().ends_with(".toml.d");
+    let folder = absolute.parent().filter(is_drop_ins);
+    let base = folder.map_or_else(|| absolute.clone(), |folder| folder.with_extension(""));
+    let mut bases = Sources::usual(false, None).bases;
+    match bases.iter().position(|it| *it == base) {
+        Some(at) => bases.truncate(at + 1),
+        None => bases = vec![base],
+    }
+    let files = Sources { bases, named: None }.files()?;
+    Ok(files.into_iter().take_while(|it| *it != absolute).collect())
 }
 
 /// What one file says, and its text.

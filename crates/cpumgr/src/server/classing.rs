@@ -251,6 +251,14 @@ impl Server {
             Err(_) if !attached.is_empty() => Vec::new(),
             theirs => theirs?,
         };
+        let processors = self.cpus.len();
+        if let Some(min) = min.filter(|min| *min as usize > processors) {
+            let s = if processors == 1 { "" } else { "s" };
+            return Err(format!(
+                "a minimum is at most what there is, not {min}: this manager has {processors} \
+                 processor{s}"
+            ));
+        }
         let said = theirs.iter().filter_map(|it| self.connections.get(it)).map(|it| it.bounds);
         let said = said.chain(attached.iter().filter_map(|it| Some(self.attached.get(it)?.bounds)));
         let (had_min, had_max) =

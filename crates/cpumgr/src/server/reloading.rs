@@ -107,6 +107,17 @@ impl Server {
     /// Classes, users' weights and caps, and which group administers hold at once, what is said of
     /// programs for those that arrive from now on.
     pub(super) fn set_rules(&mut self, rules: Rules) {
+        let processors = self.cpus.len();
+        for (name, class) in &rules.class_table().classes {
+            if class.min as usize > processors {
+                // No mistake of a file that several machines have.
+                tracing::warn!(
+                    "class {name} is to have {} processors at least, and this manager has \
+                     {processors}",
+                    class.min
+                );
+            }
+        }
         self.ledger.set_user_weights(rules.weights());
         self.ledger.set_user_caps(rules.caps());
         self.ledger.set_classes(rules.class_table().classes.clone());
