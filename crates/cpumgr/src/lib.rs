@@ -13,10 +13,10 @@
 //! 7. `error`, `history`, `json`, `ledger`, `settings`, `shares`, `submissions`, `trace`: faults,
 //!    decisions, and what is kept.
 //! 8. `fence`, `masks`, `reclaim`, `unused`: what is done to programs.
-//! 9. `simulate`: the simulator.
+//! 9. `output`, `simulate`: what a command shows; the simulator.
 //! 10. `cli`, `config`, `reload`: command line and configuration. `numa`: pages of a process.
 //! 11. `daemon`, `server`: the manager's process, and the scheduler in it.
-//! 12. `output`, `papers`, `socket`, `style`: what a command shows, and which manager it asks.
+//! 12. `papers`, `socket`, `style`: how it is shown, and which manager a command asks.
 //! 13. `administration`, `numa`, `status`: questions and orders to a manager; where pages are.
 //! 14. `accounts`, `doctor`, `metrics`, `newcomer`, `replay`, `run`, `top`, `views`, `web`:
 //!     the past, the machine, measures, traces, programs that are started, the screen, parts of a

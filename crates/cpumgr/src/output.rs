@@ -1,6 +1,7 @@
 //! What a command shows: on standard output what was asked for, on standard error what went wrong.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use crate::error::Error;
 use crate::escape::printable;
@@ -9,6 +10,11 @@ use crate::escape::printable;
 /// program all the same, and an exit code is what it is.
 pub(crate) fn complain(text: &str) {
     platform::message::say(format_args!("cpumgr: {}", printable(text)));
+}
+
+/// Whether a path stands for standard output, as a dash does on command lines.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Writes to standard output.

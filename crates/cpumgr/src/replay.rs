@@ -16,7 +16,7 @@ use crate::cli::{TRACE_SIZE, TraceCommand};
 use crate::daemon::absolute;
 use crate::error::{Error, FAILED};
 use crate::json;
-use crate::output::print;
+use crate::output::{is_standard, print};
 use crate::simulate::paraver;
 use crate::socket;
 use crate::status;
@@ -119,7 +119,11 @@ fn convert(file: &Path, prv: Option<&Path>, perfetto: Option<&Path>) -> Result<(
     let of_prv = prv
         .into_iter()
         .flat_map(|prv| [prv.to_owned(), prv.with_extension("pcf"), prv.with_extension("row")]);
-    let outputs: Vec<PathBuf> = of_prv.chain(perfetto.map(Path::to_owned)).collect();
+    if prv.is_some_and(is_standard) {
+        return Err(Error::Usage(paraver::NO_STANDARD_OUTPUT.to_owned()));
+    }
+    let of_perfetto = perfetto.filter(|path| !is_standard(path)).map(Path::to_owned);
+    let outputs: Vec<PathBuf> = of_prv.chain(of_perfetto).collect();
     for (at, out) in outputs.iter().enumerate() {
         let what = if out == file {
             "the trace itself"
@@ -143,10 +147,11 @@ fn convert(file: &Path, prv: Option<&Path>, perfetto: Option<&Path>) -> Result<(
         write(&path.with_extension("pcf"), &trace.pcf)?;
         write(&path.with_extension("row"), &trace.row)?;
     }
-    if let Some(path) = perfetto {
-        write(path, &perfetto::write(&spans))?;
+    match perfetto {
+        Some(path) if is_standard(path) => print(&perfetto::write(&spans)),
+        Some(path) => write(path, &perfetto::write(&spans)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

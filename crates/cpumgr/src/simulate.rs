@@ -20,6 +20,7 @@ use policies::{Needs, Registry};
 
 use crate::error::Error;
 use crate::limits;
+use crate::output::is_standard;
 
 const ABOUT: &str = "\
 A workload file is TOML: [machine], [manager], [native], [parameters.POLICY], [programs.NAME], \
@@ -58,7 +59,8 @@ pub struct SimulateArgs {
     /// Writes a trace for Paraver: FILE, and beside it FILE with the endings .pcf and .row.
     #[arg(long, value_name = "FILE")]
     pub prv: Option<PathBuf>,
-    /// Writes a picture of which program has which processor, and when.
+    /// Writes a picture of which program has which processor, and when; - is standard output, in
+    /// place of the table.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -136,7 +138,11 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
             write(&path.with_extension("row"), &trace.row)?;
         }
         if let Some(path) = &args.svg {
-            write(path, &svg::draw(timeline, &found[0].outcome))?;
+            let picture = svg::draw(timeline, &found[0].outcome);
+            if is_standard(path) {
+                return Ok(picture);
+            }
+            write(path, &picture)?;
         }
     }
     Ok(if args.compare {
@@ -161,15 +167,27 @@ fn play(
 }
 
 /// Refuses to write two outputs into one file, or one over the workload: the first would be lost
-/// without a word.
+/// without a word. Standard output takes one thing, too.
 fn check_outputs(args: &SimulateArgs) -> Result<(), Error> {
+    let usage = |what: &str| Err(Error::Usage(what.to_owned()));
+    let to_standard = args.svg.as_deref().is_some_and(is_standard);
+    if args.prv.as_deref().is_some_and(is_standard) {
+        return usage(paraver::NO_STANDARD_OUTPUT);
+    }
+    if to_standard && (args.json || args.csv || args.compare || args.sensitivity) {
+        return usage(
+            "--svg -: the picture would be in standard output, and so would what --json, --csv, \
+             --compare or --sensitivity ask for; name a file for the picture",
+        );
+    }
     let mut files = vec![("the workload", args.file.clone())];
     if let Some(trace) = &args.prv {
         files.push(("the trace of --prv", trace.clone()));
         files.push(("the colours of --prv", trace.with_extension("pcf")));
         files.push(("the names of --prv", trace.with_extension("row")));
     }
-    files.extend(args.svg.clone().map(|picture| ("the picture of --svg", picture)));
+    let picture = args.svg.clone().filter(|_| !to_standard);
+    files.extend(picture.map(|picture| ("the picture of --svg", picture)));
     for (at, (what, path)) in files.iter().enumerate() {
         for (other, there) in &files[..at] {
             if is_same_file(path, there) {

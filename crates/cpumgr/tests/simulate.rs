@@ -201,3 +201,46 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
         output.status.code() == Some(2) && text(&output.stderr).contains("/nowhere/at/all.toml")
     );
 }
+
+#[test]
+fn a_dash_is_standard_output_for_one_picture_and_no_file() {
+    let dir = tempfile::tempdir().expect("there is room");
+    let workload = fs::canonicalize(workloads().join("p2-table2.toml")).expect("it is there");
+    let within = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_cpumgr"))
+            .current_dir(dir.path())
+            .args(arguments)
+            .output()
+            .expect("cpumgr can be started")
+    };
+    let workload = workload.to_str().expect("it is text");
+    let output = within(&["simulate", workload, "--svg", "-"]);
+    let picture = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture:.200}");
+    for arguments in [
+        &["simulate", workload, "--svg", "-", "--json"][..],
+        &["simulate", workload, "--svg", "-", "--csv"],
+        &["simulate", workload, "--svg", "-", "--compare", "--policy", "dss"],
+        &["simulate", workload, "--prv", "-"],
+        &["trace", "convert", "trace", "--prv", "-"],
+        &["trace", "start", "-"],
+    ] {
+        let output = within(arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains("standard output"), "{arguments:?}: {error}");
+    }
+    let trace = r#"{"t_ns":1000,"event":"start","pid":1,"name":"cpumgr","cpus":[0],"shared":false}
+{"t_ns":2000,"event":"arrival","pid":7,"name":"solver","cpus":[],"shared":false}
+{"t_ns":2000,"event":"allocation","pid":7,"name":"solver","cpus":[0],"shared":false}
+{"t_ns":9000,"event":"exit","pid":7,"name":"solver","cpus":[],"shared":false}
+{"t_ns":10000,"event":"stop","pid":1,"name":"cpumgr","cpus":[0],"shared":false}
+"#;
+    fs::write(dir.path().join("trace"), trace).expect("there is room");
+    let output = within(&["trace", "convert", "trace", "--perfetto", "-"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let events: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert!(events.to_string().contains("solver"), "{events}");
+    assert!(!dir.path().join("-").exists());
+}

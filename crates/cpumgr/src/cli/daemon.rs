@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use platform::affinity::CpuSet;
 use policies::Smt;
 
@@ -11,8 +12,8 @@ use crate::history::Keep;
 
 use super::exit_codes::EXIT_CODES;
 use super::value::{
-    FairShare, IdleExit, Level, Listen, cpus, fair_share, grace, idle_exit, keep, level, listen,
-    parameter, policy, quantum, size,
+    FairShare, IdleExit, Level, Listen, cpus, fair_share, file_of_manager, grace, idle_exit, keep,
+    level, listen, parameter, policy, quantum, size,
 };
 
 /// The bound of a history's file unless something else is said.
@@ -85,7 +86,11 @@ pub struct DaemonArgs {
     pub idle_exit: Option<IdleExit>,
     /// Writes which program has which processors, and when, to this file, as JSON lines. When it is
     /// full it becomes FILE.1, and a new one begins.
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_parser = PathBufValueParser::new().try_map(file_of_manager)
+    )]
     pub trace: Option<PathBuf>,
     /// The most that each of the trace's two files takes: a number of bytes, or of K, M or G, at
     /// least 64K [default: 64M].

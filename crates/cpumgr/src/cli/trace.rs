@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::exit_codes::EXIT_CODES;
-use super::value::size;
+use super::value::{file_of_manager, size};
 
 /// What `trace` can be told.
 #[derive(Clone, Debug, Args)]
@@ -27,7 +28,10 @@ pub enum TraceCommand {
     Start {
         /// Into this file, which becomes FILE.1 when it is full; it must be new, or a file of the
         /// manager's user.
-        #[arg(value_name = "FILE")]
+        #[arg(
+            value_name = "FILE",
+            value_parser = PathBufValueParser::new().try_map(file_of_manager)
+        )]
         file: PathBuf,
         /// The most that each of its two files takes, as 64M [default: 64M].
         #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -52,7 +56,8 @@ pub enum TraceCommand {
         /// For Paraver: FILE.prv, and FILE.pcf and FILE.row beside it.
         #[arg(long, value_name = "FILE.prv", required_unless_present = "perfetto")]
         prv: Option<PathBuf>,
-        /// For Perfetto (ui.perfetto.dev) and chrome://tracing: trace events as JSON.
+        /// For Perfetto (ui.perfetto.dev) and chrome://tracing: trace events as JSON; - is standard
+        /// output.
         #[arg(long, value_name = "FILE.json")]
         perfetto: Option<PathBuf>,
     },

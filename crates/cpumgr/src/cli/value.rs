@@ -1,6 +1,7 @@
 //! How values are read, for the command line and for the configuration.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use platform::affinity::CpuSet;
@@ -224,6 +225,14 @@ pub(crate) fn fair_share(text: &str) -> Result<FairShare, String> {
             "{text:?} is not possible here; it is off, on (7d), or a half-life from 1min to 3650d"
         )
     })
+}
+
+/// A file that the manager writes, whose standard output is not that of the command.
+pub(super) fn file_of_manager(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match path == Path::new("-") {
+        true => Err("a trace does not go to standard output; name a file (./- is one, too)"),
+        false => Ok(path),
+    }
 }
 
 pub(super) fn parameter(text: &str) -> Result<(String, String), String> {

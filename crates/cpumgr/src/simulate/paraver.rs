@@ -21,6 +21,10 @@ use policies::sim::{Activity, Timeline};
 
 pub use validate::{Totals, TraceError, validate};
 
+/// Why a trace is not written to standard output.
+pub(crate) const NO_STANDARD_OUTPUT: &str = "--prv -: a trace for Paraver is three files, and \
+                                             standard output is one; name a file (./- is one, too)";
+
 /// The three files of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
