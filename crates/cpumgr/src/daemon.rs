@@ -29,6 +29,7 @@ use crate::reload::Reload;
 use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::service::notify::Notifier;
 use crate::service::passed::{Listener, Passed};
+use crate::settings::LastEnd;
 use crate::trace::Trace;
 use crate::{history, machine, masks, settings};
 
@@ -176,8 +177,9 @@ pub fn serve(
     ready: impl FnOnce(),
 ) -> Result<Ended, Error> {
     let left = settings::left_at(&options.socket);
-    let is_relieved = left.as_ref().is_some_and(|left| left.programs_only);
-    let is_left = options.policy.is_some() && left.is_some_and(|left| left.restarted);
+    let is_relieved = left.as_ref().is_some_and(|left| left.handover.end == LastEnd::Relieved);
+    let is_left =
+        options.policy.is_some() && left.is_some_and(|left| left.handover.ends_with_idleness());
     let mut began = false;
     let outcome = serve_after(options, surroundings, is_left, || {
         began = true;
@@ -312,12 +314,12 @@ fn serve_after(
     let grace = grace.or_else(|| left_to?.grace().map(Duration::from_nanos));
     let grace = grace.or(of_files.grace).unwrap_or(GRACE);
     // The programs that wait are handed on, and what was told to hold them back goes with them.
-    let level = match (options.level.or(environment.mpl), left_to) {
-        (Some(level), _) => level.number(),
-        (None, Some(left)) if !left.programs_only || left.level_is_told => left.level,
-        (None, _) => of_files.mpl.and_then(Level::number),
-    };
-    let level_is_told = left_to.is_some_and(|left| left.level_is_told && left.level == level);
+    let level = options.level.or(environment.mpl).map(Level::number);
+    let level = level.or_else(|| left_to?.level());
+    let level = level.unwrap_or_else(|| of_files.mpl.and_then(Level::number));
+    // Of one that begins anew the options say what was in force, be it told or not.
+    let level_from = left_to.filter(|left| left.level == level).map(|left| left.handover.level);
+    let level_from = level_from.unwrap_or_default();
     let usual = || of_files.make_policy().map_err(Error::Usage);
     let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;
     let socket = instance.socket().to_owned();
@@ -348,7 +350,7 @@ fn serve_after(
         grace,
         kernel: Box::new(Linux),
         level,
-        level_is_told,
+        level_from,
         fair_share,
         public: options.system,
         domain: options.domain,

@@ -45,6 +45,7 @@ use crate::masks;
 use crate::reactor::{Event, Reactor, Role};
 use crate::reload::Reload;
 use crate::service::told::Told;
+use crate::settings::LevelFrom;
 use crate::shares::Shares;
 use crate::submissions::Submissions;
 use crate::surprises::Surprises;
@@ -116,8 +117,7 @@ pub struct Server {
     /// What users owe for looks at their threads.
     looks: Allowances,
     level: Option<u32>,
-    /// By `mpl`, and not by options or the configuration.
-    level_is_told: bool,
+    level_from: LevelFrom,
     /// Programs that do not speak the protocol, by their number in the books.
     attached: BTreeMap<u64, attached::Attached>,
     /// Announced processes with several threads, as they were when they were looked at last.
@@ -239,7 +239,7 @@ impl Server {
             kernel: Counted::new(setup.kernel),
             looks: bounds::allowances(owner),
             level: setup.level,
-            level_is_told: setup.level_is_told,
+            level_from: setup.level_from,
             attached: BTreeMap::new(),
             watches: BTreeMap::new(),
             alone: BTreeSet::new(),

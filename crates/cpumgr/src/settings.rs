@@ -10,6 +10,7 @@
 //!    manager forgets what they hand on. SIGUSR2, by which a service is restarted, keeps programs,
 //!    places and what is attached alone, and a level that was told by `mpl`: a queue does not open
 //!    because its manager is restarted. `reload` brings the configuration's level into force.
+//!    [`Handover`] says which of these it was.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace, level and what
 //!    was drained from it, unless its own options say otherwise. A program that ran counts as
 //!    running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and is
@@ -54,9 +55,6 @@ pub(crate) struct Settings {
     pub(crate) grace_ns: u64,
     /// How many programs may run at once.
     pub(crate) level: Option<u32>,
-    /// That was told (`mpl`), and is not what options or the configuration say.
-    #[serde(default)]
-    pub(crate) level_is_told: bool,
     /// Programs that run: registered, announced, admitted or attached.
     pub(crate) running: Vec<Running>,
     /// Programs that wait, the next one first.
@@ -67,13 +65,66 @@ pub(crate) struct Settings {
     /// The numbers of submissions, and how they ended.
     #[serde(default)]
     pub(crate) submissions: Submissions,
-    /// They were handed on by one that was not killed (`cpumgr restart`, or `run` from a wider
-    /// place).
+    /// What the next manager heeds of all this, and for how long.
     #[serde(default)]
-    pub(crate) restarted: bool,
-    /// The programs count, and what it was told does not.
-    #[serde(default)]
-    pub(crate) programs_only: bool,
+    pub(crate) handover: Handover,
+}
+
+/// How a manager's settings are handed on to the next one.
+///
+/// `running`, `waiting`, `drained` and `submissions` are heeded in any case. The rest follows from
+/// how the manager ended that left them, and the level from where it came, besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Handover {
+    /// How that one ended.
+    pub(crate) end: LastEnd,
+    /// Where its level came from.
+    pub(crate) level: LevelFrom,
+}
+
+/// How a manager ended that left its settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LastEnd {
+    /// Of a sudden: it was killed, lost its socket file, or took over the settings of such a one
+    /// and handed them on. All that it was told holds, also after the next one's idle end: no user
+    /// decided to drop it.
+    #[default]
+    Killed,
+    /// To make room: `cpumgr restart`, a `run` from a wider place, or a clean end while programs
+    /// wait. All that it was told holds, until the next one's idle end.
+    MadeRoom,
+    /// By SIGUSR2, for the next one of the same service, which reads the configuration. What it was
+    /// told is over, but for a level of [`LevelFrom::Command`]; an idle end forgets that, too.
+    Relieved,
+}
+
+/// Where a level comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LevelFrom {
+    /// Options or the configuration, in which the next manager finds it again, or another one.
+    #[default]
+    Configuration,
+    /// `cpumgr mpl`: it holds until the configuration is reloaded.
+    Command,
+}
+
+impl Handover {
+    /// Policy with parameters, quantum and grace hold.
+    fn holds(self) -> bool {
+        self.end != LastEnd::Relieved
+    }
+
+    /// The level does.
+    fn level_holds(self) -> bool {
+        self.holds() || self.level == LevelFrom::Command
+    }
+
+    /// The next manager's idle end forgets all.
+    pub(crate) fn ends_with_idleness(self) -> bool {
+        self.end != LastEnd::Killed
+    }
 }
 
 /// A process that runs.
@@ -198,13 +249,11 @@ impl Settings {
             quantum_ns,
             grace_ns,
             level,
-            level_is_told: false,
             running: Vec::new(),
             waiting: Vec::new(),
             drained: String::new(),
             submissions: Submissions::default(),
-            restarted: false,
-            programs_only: false,
+            handover: Handover::default(),
         }
     }
 
@@ -238,7 +287,7 @@ impl Settings {
 
     /// The policy with its parameters, as far as there is one here.
     pub(crate) fn policy(&self) -> Option<Guarded> {
-        if self.programs_only {
+        if !self.handover.holds() {
             return None;
         }
         let mut policy = match Guarded::make(|| limits::policy(&self.policy)) {
@@ -262,12 +311,17 @@ impl Settings {
 
     /// The quantum, where it is one.
     pub(crate) fn quantum(&self) -> Option<u64> {
-        Some(self.quantum_ns).filter(|it| !self.programs_only && limits::quantum().contains(it))
+        Some(self.quantum_ns).filter(|it| self.handover.holds() && limits::quantum().contains(it))
     }
 
     /// The grace, where it is one.
     pub(crate) fn grace(&self) -> Option<u64> {
-        Some(self.grace_ns).filter(|it| !self.programs_only && limits::grace().contains(it))
+        Some(self.grace_ns).filter(|it| self.handover.holds() && limits::grace().contains(it))
+    }
+
+    /// The level, where it holds; `Some(None)`: any number of programs.
+    pub(crate) fn level(&self) -> Option<Option<u32>> {
+        self.handover.level_holds().then_some(self.level)
     }
 }
 
@@ -389,6 +443,12 @@ mod tests {
             [("step", "red"), ("colour", "4")].map(|(key, it)| (key.to_owned(), it.to_owned())),
         );
         assert_eq!(Settings { parameters, ..some() }.policy().unwrap().name(), "pdpa");
+        let relieved =
+            |level| Settings { handover: Handover { end: LastEnd::Relieved, level }, ..some() };
+        let left = relieved(LevelFrom::Configuration);
+        assert!(left.policy().is_none() && left.level().is_none());
+        assert_eq!((left.quantum(), left.grace()), (None, None));
+        assert_eq!(relieved(LevelFrom::Command).level(), Some(Some(1)));
         assert_eq!(Settings { quantum_ns: 5, ..some() }.quantum(), None);
         assert_eq!(Settings { grace_ns: u64::MAX, ..some() }.grace(), None);
     }

@@ -12,6 +12,7 @@ use super::{Ended, Server, Settings};
 use crate::daemon::background;
 use crate::guarded::Guarded;
 use crate::limits::{self, Weight};
+use crate::settings::LevelFrom;
 
 /// Whether it is about the client itself, which says 0: in a container it knows no number of its
 /// own that the manager knows. Then the number is `pid`.
@@ -81,7 +82,7 @@ impl Server {
             Control::Bounds { pid, min, max } => self.bound(serial, Pid(pid), (min, max)),
             Control::Level { level } => {
                 self.change_level(level);
-                self.level_is_told = true;
+                self.level_from = LevelFrom::Command;
                 Ok(())
             }
             Control::Cancel { id } => self.cancel(serial, id),

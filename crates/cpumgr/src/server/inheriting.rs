@@ -24,7 +24,7 @@ use super::setup::Ended;
 use crate::keeper::Keeper;
 use crate::limits::Weight;
 use crate::masks;
-use crate::settings::{self, As, Job, Running, Settings, Waiting};
+use crate::settings::{self, As, Handover, Job, LastEnd, Running, Settings, Waiting};
 use crate::surprises::Surprise;
 
 /// The least and the most processors, as a user said.
@@ -142,7 +142,7 @@ impl Server {
     /// Takes over the processes that ran and those that waited. To be called before the scheduler
     /// runs, and before the processes that were attached are attached again.
     pub(crate) fn take_over(&mut self, left: &Settings, now: u64) {
-        self.legacy.is_inherited = !left.restarted;
+        self.legacy.is_inherited = !left.handover.ends_with_idleness();
         self.drain_again(&left.drained);
         let mut count = 0;
         for one in left.running.iter().take(2 * MAX_PROGRAMS) {
@@ -294,9 +294,12 @@ impl Server {
     /// What the next one is left by one that was not killed: the end of that one by idleness
     /// forgets, as this one's would.
     fn handed_on(&self, ended: &Ended) -> Settings {
-        let mut settings = Settings { restarted: !self.legacy.is_inherited, ..self.settings() };
-        // The configuration is read at the next one's start, and nothing stands above it.
-        settings.programs_only = *ended == Ended::Relieved;
+        let mut settings = self.settings();
+        settings.handover.end = match ended {
+            Ended::Relieved => LastEnd::Relieved,
+            _ if self.legacy.is_inherited => LastEnd::Killed,
+            _ => LastEnd::MadeRoom,
+        };
         // A manager that replaces an idle one is the only program here, and comes again by itself.
         if *ended == Ended::Replaced {
             settings.running.clear();
@@ -369,7 +372,8 @@ impl Server {
             waiting: waiting.into_iter().map(|(_, one)| one).collect(),
             drained: self.drained().to_string(),
             submissions: self.submissions.clone(),
-            level_is_told: self.level_is_told,
+            // Until it ends otherwise: what is written is for the case that it is killed.
+            handover: Handover { end: LastEnd::Killed, level: self.level_from },
             ..Settings::new(policy, self.ledger.quantum(), self.grace, self.level)
         }
     }

@@ -381,7 +381,7 @@ pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
         grace: Duration::from_millis(2),
         kernel,
         level: None,
-        level_is_told: false,
+        level_from: LevelFrom::Configuration,
         fair_share: None,
         public: false,
         domain: false,

@@ -64,7 +64,7 @@ pub(super) mod tests {
     use super::*;
     use crate::api::{Answer, Call, Mailbox};
     use crate::kernel::Linux;
-    use crate::settings::{self, Waiting};
+    use crate::settings::{self, Handover, LastEnd, Waiting};
 
     /// A manager that serves all users, to which only the test talks, and which starts `level`
     /// programs.
@@ -118,7 +118,7 @@ pub(super) mod tests {
         assert_eq!(ended, Ended::Replaced);
         first.end(&ended);
         let left = settings::left_at(&path).unwrap();
-        assert_eq!((left.level, left.restarted), (Some(3), true));
+        assert_eq!((left.level(), left.handover.end), (Some(Some(3)), LastEnd::MadeRoom));
 
         let mut second = server(dir.path(), Some(3));
         second.take_over(&left, 0);
@@ -128,7 +128,9 @@ pub(super) mod tests {
 
         // A killed manager's stay.
         let mut third = server(dir.path(), Some(3));
-        third.take_over(&settings::Settings { restarted: false, ..left }, 0);
+        let handover = Handover::default();
+        assert_eq!(handover.end, LastEnd::Killed);
+        third.take_over(&settings::Settings { handover, ..left }, 0);
         third.keep_settings();
         third.end(&Ended::Idle);
         assert!(settings::left_at(&path).is_some());

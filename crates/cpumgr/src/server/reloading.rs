@@ -9,6 +9,7 @@ use crate::cli::{FairShare, IdleExit, Level, Strangers, Threads};
 use crate::config::{Config, Rules};
 use crate::daemon::{GRACE, QUANTUM};
 use crate::reload::Asker;
+use crate::settings::LevelFrom;
 
 impl Server {
     /// A client (or a signal) asks for the configuration to be read anew.
@@ -67,7 +68,7 @@ impl Server {
         if level != self.level {
             self.change_level(level);
         }
-        self.level_is_told = false;
+        self.level_from = LevelFrom::Configuration;
         self.set_fair_share(said.fair_share.and_then(FairShare::half_life).map(nanos), now);
         self.ledger.set_smt(said.smt.unwrap_or(Threads::Spread).smt());
         self.heed_strangers(said.strangers.unwrap_or(Strangers::Leave) == Strangers::Leave);

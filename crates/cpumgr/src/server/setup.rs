@@ -18,6 +18,7 @@ use crate::ledger::Ledger;
 use crate::reactor::Reactor;
 use crate::reload::Reload;
 use crate::service::notify::Notifier;
+use crate::settings::LevelFrom;
 use crate::trace::Trace;
 
 /// What the scheduler is started with.
@@ -44,8 +45,8 @@ pub struct Setup {
     pub kernel: Box<dyn Kernel>,
     /// How many programs may run at once; `None`: any number.
     pub level: Option<u32>,
-    /// That was told the manager before this one.
-    pub level_is_told: bool,
+    /// Where that came from.
+    pub(crate) level_from: LevelFrom,
     /// After which time what users consumed counts by half; `None`: the queue is first come, first
     /// served.
     pub fair_share: Option<Duration>,
