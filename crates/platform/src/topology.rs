@@ -4,8 +4,7 @@
 //! caches count from 0 in the order of their lowest processor, over the whole machine. (The
 //! kernel's own core numbers repeat in each package and have holes.)
 //!
-//! # Not here
-//! Processors of unequal speed.
+//! Processors of unequal speed are in classes, the fastest first: `speed`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,6 +14,7 @@ use crate::affinity::{CpuId, CpuSet};
 
 #[cfg(feature = "hwloc")]
 mod hwloc;
+mod speed;
 mod sysfs;
 
 /// One processor that is online.
@@ -32,6 +32,9 @@ pub struct Cpu {
     pub llc: u32,
     /// The memory node, by the operating system's number.
     pub node: u32,
+    /// The class of speed of its core: 0 is that of the fastest ones. Cores that differ by a few
+    /// per cent are of one class, so that it is 0 everywhere on most machines.
+    pub speed: u32,
 }
 
 /// The processors of a machine that are online, ascending by number; at least one.
@@ -125,7 +128,10 @@ impl Topology {
 
     /// Reads a tree of the same form as `/sys/devices/system`. What is missing degrades: without
     /// cache folders a package has one last-level cache; without node folders all is node 0;
-    /// without a topology folder a processor is a core of package 0.
+    /// without a topology folder a processor is a core of package 0; without anything on speeds, or
+    /// with garbage there, all processors are equally fast.
+    ///
+    /// Intel's lists of cores by their kind (`cpu_core`, `cpu_atom`) are beside `root`.
     ///
     /// # Errors
     /// When a file that is there is unreadable or garbage, or no processor is found.
@@ -136,7 +142,15 @@ impl Topology {
     /// A machine of which nothing but the processors is known: each a core, one package, one cache,
     /// node 0. For systems without `/sys`. `None` when `cpus` is empty.
     pub fn flat(cpus: &CpuSet) -> Option<Self> {
-        let flat = |(index, id)| Cpu { id, package: 0, core: index, smt_index: 0, llc: 0, node: 0 };
+        let flat = |(index, id)| Cpu {
+            id,
+            package: 0,
+            core: index,
+            smt_index: 0,
+            llc: 0,
+            node: 0,
+            speed: 0,
+        };
         let known: Vec<Cpu> = (0..).zip(cpus.iter()).map(flat).collect();
         (!known.is_empty()).then(|| Self {
             cpus: known,
@@ -180,6 +194,11 @@ impl Topology {
     /// The memory node of a processor; `None` when it is not online.
     pub fn node_of(&self, cpu: CpuId) -> Option<u32> {
         self.get(cpu).map(|cpu| cpu.node)
+    }
+
+    /// The class of speed of a processor, 0 for the fastest; `None` when it is not online.
+    pub fn speed_of(&self, cpu: CpuId) -> Option<u32> {
+        self.get(cpu).map(|cpu| cpu.speed)
     }
 
     /// The other processors of the same core; empty for one that is not online.
@@ -228,6 +247,11 @@ impl Topology {
     /// How many memory nodes have processors.
     pub fn nodes(&self) -> usize {
         self.count(|cpu| cpu.node)
+    }
+
+    /// How many classes of speed processors have: 1 where all cores are equal.
+    pub fn speeds(&self) -> usize {
+        self.count(|cpu| cpu.speed)
     }
 
     fn select(&self, wanted: impl Fn(&Cpu) -> bool) -> CpuSet {

@@ -6,7 +6,7 @@
 //! at a depth that panics, and the type of an object that is newer than the crate is read into an
 //! enum that has no such value. Used here are only `Topology::new`, `depth_for_type` (a type goes
 //! in and a number comes out), `objects_at_depth` of a depth so found, `os_index` and `cpuset`.
-//! Memory nodes and distances come from `/sys` in any case.
+//! Memory nodes, distances and speeds come from `/sys` in any case.
 
 use hwloc2::{ObjectType, Topology as Tree};
 
@@ -50,6 +50,7 @@ pub(super) fn read() -> Result<Topology, TopologyError> {
             llc: llc
                 .number(caches.iter().find_map(|level| lowest(level, id)).unwrap_or(in_package)),
             node: files.node_of(id).unwrap_or(0),
+            speed: files.speed_of(id).unwrap_or(0),
         });
     }
     Ok(Topology { cpus, ..files })

@@ -7,7 +7,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Cpu, Topology, TopologyError};
+use super::{Cpu, Topology, TopologyError, speed};
 use crate::affinity::{CpuId, CpuSet};
 use crate::file;
 
@@ -41,8 +41,10 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
                 .expect("a core has fewer processors than CpuSet::LIMIT"),
             llc: llcs.number(group.llc),
             node: nodes.iter().find(|(_, cpus)| cpus.contains(id)).map_or(0, |(node, _)| *node),
+            speed: 0,
         });
     }
+    speed::find(root, &mut cpus);
     Ok(Topology { cpus, possible, distances: read_distances(&root.join("node"))? })
 }
 

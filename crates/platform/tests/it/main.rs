@@ -15,5 +15,6 @@ mod helper;
 mod peer;
 mod process;
 mod shm;
+mod speed;
 mod topology;
 mod tree;
