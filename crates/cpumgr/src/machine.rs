@@ -6,7 +6,7 @@ use platform::SysError;
 use platform::affinity::{self, CpuId, CpuSet};
 use platform::cgroup::{CgroupError, Limits, usable_processors};
 use platform::topology::{Topology, TopologyError};
-use policies::{Distances, Machine, MachineCpu};
+use policies::{Distances, Machine, MachineCpu, Speeds};
 
 use crate::escape::escape;
 
@@ -130,7 +130,11 @@ pub fn managed(named: Option<&CpuSet>) -> Result<(Machine, CpuSet), MachineError
         })
     };
     Ok((
-        Machine { cpus: cpus.iter().filter_map(place).collect(), distances: distances(&topology) },
+        Machine {
+            cpus: cpus.iter().filter_map(place).collect(),
+            distances: distances(&topology),
+            speeds: speeds(&topology),
+        },
         cpus,
     ))
 }
@@ -142,6 +146,13 @@ fn distances(topology: &Topology) -> Distances {
         distances.set(from, to, distance);
     }
     distances
+}
+
+/// Which processors are slower than the fastest ones.
+fn speeds(topology: &Topology) -> Speeds {
+    let mut speeds = Speeds::default();
+    topology.cpus().iter().for_each(|cpu| speeds.set(cpu.id.0, cpu.speed));
+    speeds
 }
 
 fn choose(

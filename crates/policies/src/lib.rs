@@ -117,7 +117,7 @@ pub use marginal::{Marginal, MarginalParameters};
 pub use none::NoPolicy;
 pub use parameter::{Parameter, ParameterError, Settings, Value};
 pub use pdpa::{Pdpa, PdpaParameters, PdpaState};
-pub use placement::{Distances, Machine, MachineCpu, Placement, Smt};
+pub use placement::{Distances, Machine, MachineCpu, Placement, Smt, Speeds};
 pub use policy::{Needs, Policy};
 pub use registry::{DEFAULT_POLICY, RegisterError, Registry, UnknownPolicy};
 pub use rr::{RoundRobin, RoundRobinParameters};

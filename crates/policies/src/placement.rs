@@ -11,9 +11,9 @@
 //!    ran there since;
 //! 3. an application takes processors on which it was the last to run;
 //! 4. a virtual processor returns to the processor on which it ran last;
-//! 5. the rest comes from what is free, [near](crate::placement::Smt) to what the application has:
-//!    `free`; under a policy that hands out clusters ([`Decision::cluster`]) a cluster at a time,
-//!    each within one cache, else one node, if any has enough free.
+//! 5. the rest comes from what is free, fast and [near](crate::placement::Smt) to what the
+//!    application has: `free`; under a policy that hands out clusters ([`Decision::cluster`]) a
+//!    cluster at a time, each within one cache, else one node, if any has enough free.
 //!
 //! Steps 1 to 4 are the two levels of affinity: processor to application, then to virtual
 //! processor.
@@ -25,6 +25,20 @@
 //! their [parts](crate::Allocation::part) differ, those with equal parts are such a circle, and runs
 //! are the shorter the larger the parts are. A decision may name several circles
 //! ([`Decision::circles`]): each has processors and masters of its own.
+//!
+//! # Processors of unequal speed
+//! Fast ones go out before slow ones, as whole cores before siblings ([`Speeds`]), and like these
+//! only in step 5: no virtual processor moves because a fast one became free, and one that returns
+//! goes where it ran last, fast or slow. What an application loses is the end of its list.
+//!
+//! Applications that come one after the other find what those before them left. Where none has
+//! anything yet, and they are not handed clusters, those of one decision have fast processors in
+//! proportion to their numbers. So none has all of them for its place in the order. That is for
+//! programs that hand out their work piece by piece: a team that cuts it into equal parts goes as
+//! fast as its slowest thread, and a mixed one gains nothing over a slow one.
+//!
+//! Masters that share processors of unequal speed take turns on them, also where each processor has
+//! as many of them.
 //!
 //! # Applications that stay inside a set of processors
 //! What [`Placement::confine`] says holds in every step; in step 5 those applications come first.
@@ -69,7 +83,7 @@ use crate::decision::Decision;
 use crate::snapshot::AppId;
 use circle::{Circle, Master};
 use free::Free;
-pub use machine::{Distances, Machine, MachineCpu, Smt};
+pub use machine::{Distances, Machine, MachineCpu, Smt, Speeds};
 use seats::Seats;
 use tenants::{Tenant, Tenants};
 use topology::Topology;
@@ -199,8 +213,8 @@ impl Placement {
         mut put: impl FnMut(AppId, &[u32]),
     ) {
         self.guests.clear();
-        if !self.topology.is_of(&machine.cpus) {
-            let topology = Topology::new(&machine.cpus);
+        if !self.topology.is_of(machine) {
+            let topology = Topology::new(machine);
             self.tenants.move_to(&self.topology, &topology);
             self.topology = topology;
         }
@@ -250,6 +264,7 @@ impl Placement {
             let came_from = |tenant: usize| tenants.list[tenant].slots.first().copied();
             let tenants = tenants.list.len();
             let shared_before = circle.renew(&it.masters, room.most, tenants, came_from, &mut free);
+            circle.measure(|id| topology.index_of(id).map(|cpu| topology.class_of(cpu)));
             if shared_before && decision.rotate {
                 circle.turn(!it.pinned.is_empty());
             }
@@ -409,9 +424,38 @@ fn fill(
     confined::fill(seats, tenants, free);
     let mut found = Vec::new();
     let cluster = decision.cluster as usize;
+    if topology.classes > 1 && cluster <= 1 {
+        divide_fast(seats, topology.classes, free);
+    }
     for seat in 0..seats.len() {
         free.take_near(seats.slots(seat), seats.holes(seat), cluster, &mut found);
         seats.fill(seat, &mut found);
+    }
+}
+
+/// Where no application has anything, those that want processors at the same time have fast ones in
+/// proportion to what they want, as near as whole numbers come to it; without this the first one
+/// would have all. Rounded up in order of arrival.
+fn divide_fast(seats: &mut Seats, classes: usize, free: &mut Free<'_>) {
+    let wants = |seats: &Seats| (0..seats.len()).map(|seat| seats.holes(seat)).sum::<usize>();
+    if wants(seats) < seats.processors() {
+        return;
+    }
+    let mut found = Vec::new();
+    // The slowest class is what remains.
+    for _ in 1..classes {
+        let (number, all) = (free.best_left(), wants(seats));
+        if all <= number {
+            return;
+        }
+        let (mut before, mut given) = (0, 0);
+        for seat in 0..seats.len() {
+            before += seats.holes(seat);
+            let upto = (before * number).div_ceil(all);
+            free.take_near(seats.slots(seat), upto - given, 1, &mut found);
+            seats.fill(seat, &mut found);
+            given = upto;
+        }
     }
 }
 

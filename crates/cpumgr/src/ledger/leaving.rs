@@ -66,7 +66,7 @@ impl Ledger {
                 cpus.insert(at, cpu);
             }
         }
-        self.available = Machine { cpus, distances: self.machine.distances.clone() };
+        self.available = Machine { cpus, ..self.machine.clone() };
         let there = self.available();
         self.entries.iter_mut().for_each(|entry| entry.there = there);
     }

@@ -47,7 +47,7 @@ impl Placement {
     fn find_everybody_at_home(&self, machine: &Machine, decision: &Decision) -> Option<()> {
         let Self { topology, tenants, .. } = self;
         let many = topology.cpus.len() > MOST || tenants.list.len() != decision.allocations.len();
-        if decision.unbound || tenants.confined > 0 || many || !topology.is_of(&machine.cpus) {
+        if decision.unbound || tenants.confined > 0 || many || !topology.is_of(machine) {
             return None;
         }
         let mut taken = [0_u64; MOST / 64];

@@ -31,6 +31,8 @@ pub(super) struct Circle {
     /// Processors that are shared, by id; of runs for equal parts the first ones are the longer
     /// ones.
     shared: Vec<u32>,
+    /// Some of them are faster than others.
+    unequal: bool,
 }
 
 impl Circle {
@@ -86,9 +88,16 @@ impl Circle {
         shared_before
     }
 
+    /// Learns how fast the shared processors are.
+    pub(super) fn measure(&mut self, class_of: impl Fn(u32) -> Option<usize>) {
+        let mut classes = self.shared.iter().map(|&id| class_of(id));
+        let first = classes.next();
+        self.unequal = classes.any(|class| Some(class) != first);
+    }
+
     /// A turn: each master moves on by one place of its group, unless all of each group share alike
-    /// already (rule 7: no needless movement). They do when their processors have the same number
-    /// of masters, and none may be `joined` by masters that do not move.
+    /// already (rule 7: no needless movement). They do when their processors are equally fast and
+    /// have the same number of masters, and none may be `joined` by masters that do not move.
     pub(super) fn turn(&mut self, joined: bool) {
         if self.turns(joined) {
             let lengths: Vec<usize> = self.groups().map(<[_]>::len).collect();
@@ -117,7 +126,7 @@ impl Circle {
             begin += group.len();
             own.iter().any(|length| *length != own[0])
         });
-        uneven || joined
+        uneven || joined || self.unequal
     }
 
     /// Each shared processor with the masters on it. Empty when there is no processor for them.

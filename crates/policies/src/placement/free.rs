@@ -1,16 +1,23 @@
 //! The processors that no application has yet, and which of them is nearest.
 //!
 //! # Order
-//! `spread`: a processor of an idle core before one with busy siblings; then, in any case, the
-//! cache in which the application has most processors, then the node in which it has most, then the
+//! `spread`: a processor of an idle core before one with busy siblings, and among those that are
+//! alike in this, one of a fast core before one of a slow core. `pack`: one of a fast core before one
+//! of a slow core. Then, in any case, the cache in which the application has most processors, then the node in which it has most, then the
 //! node nearest to that one. Where it has none: a cache that suffices for all that it wants, the
 //! fullest such one, so that large holes stay large; else the fullest node that suffices, in it the
 //! largest hole; else the largest hole. Of a cluster that is to stay together, a cache that has
 //! room for all of it comes before nearness.
 //!
+//! Hence with `spread`: fast whole cores, slow whole cores, second threads of fast cores. A small
+//! core does more than half of what a large one does, and a second thread a quarter of it. Speed
+//! comes before locality, as whole cores do: a slow core makes all of a program's time longer, and
+//! a far cache or node the part in which it waits for memory. (Cores of both kinds are mostly under
+//! one cache, so that there is nothing to choose.)
+//!
 //! # Index
 //! Caches stand in [`Shelves`] by the size of their hole, those of a node and all, and nodes by
-//! theirs; but only caches whose best processor is as idle as the best of the machine, since
+//! theirs; but only caches whose best processor has the level of the best of the machine, since
 //! nothing comes before that. The best cache is one of few: those in which the application has
 //! processors; of each node in which it has some, the best by its hole; of all the others, the best
 //! by its hole, or where distances between nodes are known, the best of each of the nearest. A
@@ -52,8 +59,9 @@ pub(super) struct Free<'a> {
 /// What is free where.
 #[derive(Default)]
 struct Stock {
-    /// The free processors of each cache by rank of their core; best first.
+    /// The free processors of each cache by rank; best first.
     of_cache: Racks,
+    /// For each cache, and for each node, one of each class of speed.
     caches: Vec<Count>,
     nodes: Vec<Count>,
 }
@@ -64,10 +72,17 @@ struct Count {
     idle_cores: usize,
 }
 
-/// The caches of one rank, by hole.
+impl Count {
+    /// Those that are as good as the best ones, as far as some core is idle.
+    fn as_good(self, smt: Smt) -> usize {
+        if smt == Smt::Spread { self.idle_cores } else { self.free }
+    }
+}
+
+/// The caches of one level, by hole.
 struct Index {
-    /// Rank of the best free processor of the machine.
-    rank: usize,
+    /// That of the best free processor of the machine.
+    level: usize,
     of_machine: Racks,
     of_node: Racks,
     nodes: Racks,
@@ -180,10 +195,9 @@ impl<'a> Free<'a> {
         self.count_taken(core, self.taken[core] - 1);
         self.free[cpu] = true;
         if self.is_stocked {
-            let rank = self.rank(self.taken[core]);
+            let rank = self.rank(core, self.taken[core]);
             self.stock.of_cache.put(cache, rank, place);
-            self.stock.caches[cache].free += 1;
-            self.stock.nodes[node].free += 1;
+            self.counts_of(core, cache, node).into_iter().for_each(|count| count.free += 1);
         }
         // It may be better than all that were left.
         self.index = None;
@@ -257,9 +271,9 @@ impl<'a> Free<'a> {
         while taken.len() < number {
             let key = |&cpu: &usize| {
                 let Cpu { core, cache, node, .. } = self.topology.cpus[cpu];
-                let rank = self.rank(self.taken[core]);
-                let (before, after) = if self.smt == Smt::Spread { (rank, 0) } else { (0, rank) };
-                (before, Reverse(has.in_cache[cache]), Reverse(has.in_node[node]), after, cpu)
+                let rank = self.rank(core, self.taken[core]);
+                let near = (Reverse(has.in_cache[cache]), Reverse(has.in_node[node]));
+                (self.level_of(rank), near, rank, cpu)
             };
             let Some(at) = (0..left.len()).min_by_key(|&at| key(&left[at])) else {
                 break;
@@ -280,6 +294,17 @@ impl<'a> Free<'a> {
         taken.into_iter().map(|cpu| topology.cpus[cpu].id)
     }
 
+    /// How many processors the best level of all has.
+    pub(super) fn best_left(&mut self) -> usize {
+        self.count_stock();
+        let classes = self.topology.classes.max(1);
+        let number = |class: usize| -> usize {
+            let counts = self.stock.nodes.iter().skip(class).step_by(classes);
+            counts.map(|count| count.as_good(self.smt)).sum()
+        };
+        (0..classes).map(number).find(|number| *number > 0).unwrap_or(0)
+    }
+
     /// Counts what caches and nodes have.
     fn count_stock(&mut self) {
         if std::mem::replace(&mut self.is_stocked, true) {
@@ -288,17 +313,19 @@ impl<'a> Free<'a> {
         let topology = self.topology;
         let mut stock = Stock {
             of_cache: topology.of_cache.clone(),
-            caches: vec![Count::default(); topology.caches.len()],
-            nodes: vec![Count::default(); topology.nodes.len()],
+            caches: vec![Count::default(); topology.caches.len() * topology.classes],
+            nodes: vec![Count::default(); topology.nodes.len() * topology.classes],
         };
+        let at = |place: usize, class: usize| place * topology.classes + class;
         for (cpu, _) in topology.cpus.iter().zip(&self.free).filter(|(_, free)| **free) {
-            stock.of_cache.put(cpu.cache, self.rank(self.taken[cpu.core]), cpu.place);
-            stock.caches[cpu.cache].free += 1;
-            stock.nodes[cpu.node].free += 1;
+            let class = topology.cores[cpu.core].class;
+            stock.of_cache.put(cpu.cache, self.rank(cpu.core, self.taken[cpu.core]), cpu.place);
+            stock.caches[at(cpu.cache, class)].free += 1;
+            stock.nodes[at(cpu.node, class)].free += 1;
         }
         for (core, _) in topology.cores.iter().zip(&self.taken).filter(|(_, taken)| **taken == 0) {
-            stock.caches[core.cache].idle_cores += 1;
-            stock.nodes[topology.caches[core.cache].node].idle_cores += 1;
+            stock.caches[at(core.cache, core.class)].idle_cores += 1;
+            stock.nodes[at(topology.caches[core.cache].node, core.class)].idle_cores += 1;
         }
         self.stock = stock;
     }
@@ -318,8 +345,8 @@ impl<'a> Free<'a> {
             self.rows[home].get_or_insert_with(row);
         }
         let index = self.index.as_ref()?;
-        has.caches.retain(|&cache| self.stock.caches[cache].free > 0);
-        has.nodes.retain(|&node| self.stock.nodes[node].free > 0);
+        has.caches.retain(|&cache| self.is_any_free(&self.stock.caches, cache));
+        has.nodes.retain(|&node| self.is_any_free(&self.stock.nodes, node));
         let row = has.home.and_then(|home| self.rows.get(home)?.as_deref());
 
         let key = |cache: usize, hole: usize| self.key(has, row, cache, hole, number, whole);
@@ -363,7 +390,8 @@ impl<'a> Free<'a> {
     ) -> Key {
         let node = self.topology.caches[cache].node;
         let suffices = hole >= number;
-        let node_hole = self.node_hole(node);
+        let class = self.level(cache).map_or(0, |level| self.class_of(level));
+        let node_hole = self.node_hole(node, class);
         let node_suffices = suffices || node_hole >= number;
         let torn = (whole && !suffices, whole && !node_suffices);
         let distance = row.map_or_else(|| u32::from(has.home != Some(node)), |row| row[node]);
@@ -378,38 +406,40 @@ impl<'a> Free<'a> {
     fn make_index(&self) -> Option<Index> {
         let topology = self.topology;
         let caches = 0..topology.caches.len();
-        let rank = caches.clone().filter_map(|cache| self.level(cache)).min()?;
+        let level = caches.clone().filter_map(|cache| self.level(cache)).min()?;
+        let class = self.class_of(level);
         let mut index = Index {
-            rank,
+            level,
             of_machine: topology.of_machine.clone(),
             of_node: topology.of_node.clone(),
             nodes: topology.for_nodes.clone(),
             cache_at: vec![None; caches.len()],
-            node_at: (0..topology.nodes.len()).map(|node| self.node_hole(node)).collect(),
+            node_at: (0..topology.nodes.len()).map(|node| self.node_hole(node, class)).collect(),
         };
         for (node, &hole) in index.node_at.iter().enumerate() {
             index.nodes.put(0, hole, node);
         }
-        for cache in caches.filter(|&cache| self.level(cache) == Some(rank)) {
-            index.put(&topology.caches[cache], cache, self.hole(cache));
+        for cache in caches.filter(|&cache| self.level(cache) == Some(level)) {
+            index.put(&topology.caches[cache], cache, self.hole(cache, level));
         }
         Some(index)
     }
 
     /// Something of this cache was taken.
     fn index_again(&mut self, cache: usize) {
-        if self.index.is_none() {
+        let Some(of_index) = self.index.as_ref().map(|index| index.level) else {
             return;
-        }
-        let (level, hole) = (self.level(cache), self.hole(cache));
+        };
+        let hole = self.hole(cache, of_index);
+        let is_best = self.level(cache) == Some(of_index);
         let at = &self.topology.caches[cache];
-        let node_hole = self.node_hole(at.node);
+        let node_hole = self.node_hole(at.node, self.class_of(of_index));
         let Some(index) = &mut self.index else { return };
         if let Some(before) = index.cache_at[cache].take() {
             index.of_machine.remove(0, before, cache);
             index.of_node.remove(at.node, before, at.place);
         }
-        if level == Some(index.rank) {
+        if is_best {
             index.put(at, cache, hole);
         }
         let before = std::mem::replace(&mut index.node_at[at.node], node_hole);
@@ -419,24 +449,52 @@ impl<'a> Free<'a> {
         }
     }
 
-    /// What comes before nearness: with `spread`, how busy the core of the best free processor is.
-    /// `None` when nothing is free.
+    /// What comes before nearness, of the best free processor of a cache. `None` when nothing is
+    /// free.
     fn level(&self, cache: usize) -> Option<usize> {
         let (rank, _) = self.stock.of_cache.at_least(cache, 0)?;
-        Some(if self.smt == Smt::Spread { rank } else { 0 })
+        Some(self.level_of(rank))
     }
 
-    /// The processors of a cache that are as good as its best one.
-    fn hole(&self, cache: usize) -> usize {
-        let Count { free, idle_cores } = self.stock.caches[cache];
-        if self.smt == Smt::Spread && idle_cores > 0 { idle_cores } else { free }
+    /// The same of a processor with this rank: with `spread` how busy its core is, and then how
+    /// fast; with `pack` how fast.
+    fn level_of(&self, rank: usize) -> usize {
+        if self.smt == Smt::Spread { rank } else { rank / self.topology.threads }
     }
 
-    /// The processors of a node that are as good as any, as far as they count for an application
-    /// that fits no cache: those on idle cores, or all.
-    fn node_hole(&self, node: usize) -> usize {
-        let Count { free, idle_cores } = self.stock.nodes[node];
-        if self.smt == Smt::Spread { idle_cores } else { free }
+    /// The class of speed of processors of a level.
+    fn class_of(&self, level: usize) -> usize {
+        level % self.topology.classes
+    }
+
+    /// The processors of a cache that are as good as its best one, which has this level.
+    fn hole(&self, cache: usize, level: usize) -> usize {
+        let classes = self.topology.classes;
+        let counts = &self.stock.caches[cache * classes..][..classes];
+        if self.smt == Smt::Pack || level < classes {
+            counts[self.class_of(level)].as_good(self.smt)
+        } else {
+            counts.iter().map(|count| count.free).sum()
+        }
+    }
+
+    /// The processors of a node that are as good as any of this class, as far as they count for an
+    /// application that fits no cache: those on idle cores, or all.
+    fn node_hole(&self, node: usize, class: usize) -> usize {
+        self.stock.nodes[node * self.topology.classes + class].as_good(self.smt)
+    }
+
+    /// Whether a cache, or a node, of which these are the counts has a free processor.
+    fn is_any_free(&self, counts: &[Count], place: usize) -> bool {
+        let classes = self.topology.classes;
+        counts[place * classes..][..classes].iter().any(|count| count.free > 0)
+    }
+
+    /// Those of the processors of a core.
+    fn counts_of(&mut self, core: usize, cache: usize, node: usize) -> [&mut Count; 2] {
+        let Topology { cores, classes, .. } = self.topology;
+        let at = |place: usize| place * classes + cores[core].class;
+        [&mut self.stock.caches[at(cache)], &mut self.stock.nodes[at(node)]]
     }
 
     fn first(&self, cache: usize) -> Option<usize> {
@@ -444,11 +502,13 @@ impl<'a> Free<'a> {
         Some(self.topology.caches[cache].members[place])
     }
 
-    /// Place in the order of a processor whose core has `taken` others taken.
-    fn rank(&self, taken: usize) -> usize {
+    /// Place in the order of a processor of a core that has `taken` others taken.
+    fn rank(&self, core: usize, taken: usize) -> usize {
+        let Topology { cores, threads, classes, .. } = self.topology;
+        let class = cores[core].class;
         match self.smt {
-            Smt::Spread => taken,
-            Smt::Pack => self.topology.threads - 1 - taken,
+            Smt::Spread => taken * classes + class,
+            Smt::Pack => class * threads + threads - 1 - taken,
         }
     }
 
@@ -457,10 +517,9 @@ impl<'a> Free<'a> {
         self.free[cpu] = false;
         let Cpu { core, cache, node, place, .. } = self.topology.cpus[cpu];
         if self.is_stocked {
-            let rank = self.rank(self.taken[core]);
+            let rank = self.rank(core, self.taken[core]);
             self.stock.of_cache.remove(cache, rank, place);
-            self.stock.caches[cache].free -= 1;
-            self.stock.nodes[node].free -= 1;
+            self.counts_of(core, cache, node).into_iter().for_each(|count| count.free -= 1);
         }
         self.count_taken(core, self.taken[core] + 1);
     }
@@ -476,13 +535,12 @@ impl<'a> Free<'a> {
         for &sibling in topology.cores[core].members.iter().filter(|cpu| self.free[**cpu]) {
             let place = topology.cpus[sibling].place;
             // A core with a free processor has a rank.
-            let (old, new) = (self.rank(before), self.rank(taken));
+            let (old, new) = (self.rank(core, before), self.rank(core, taken));
             self.stock.of_cache.remove(cache, old, place);
             self.stock.of_cache.put(cache, new, place);
         }
         let node = topology.caches[cache].node;
-        let counts = [&mut self.stock.caches[cache], &mut self.stock.nodes[node]];
-        for count in counts {
+        for count in self.counts_of(core, cache, node) {
             if before == 0 && taken > 0 {
                 count.idle_cores -= 1;
             } else if before > 0 && taken == 0 {

@@ -46,6 +46,28 @@ impl Distances {
     }
 }
 
+/// How fast processors are, in classes: of the fastest ones nothing need be said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Speeds(BTreeMap<u32, u32>);
+
+impl Speeds {
+    /// Sets the class of a processor: 0 for the fastest ones, larger numbers for slower ones. It is
+    /// its core's: of hardware threads of a core that differ the one with the lowest id counts.
+    pub fn set(&mut self, cpu: u32, class: u32) {
+        if class == 0 {
+            self.0.remove(&cpu);
+        } else {
+            self.0.insert(cpu, class);
+        }
+    }
+
+    /// The class of a processor.
+    #[must_use]
+    pub fn class_of(&self, cpu: u32) -> u32 {
+        self.0.get(&cpu).copied().unwrap_or(0)
+    }
+}
+
 /// The managed processors that are online: exactly the P of
 /// [`Snapshot::processors`](crate::Snapshot::processors). Under a quota below the number of
 /// processors the manager chooses P of them; sharing masters use all that are here.
@@ -56,13 +78,16 @@ pub struct Machine {
     /// Between memory nodes; may be empty.
     #[serde(default)]
     pub distances: Distances,
+    /// Of processors, also of those that are not here now; empty where all are equally fast.
+    #[serde(default)]
+    pub speeds: Speeds,
 }
 
 impl Machine {
-    /// These processors; nothing is known of distances between nodes.
+    /// These processors, equally fast; nothing is known of distances between nodes.
     #[must_use]
     pub fn new(cpus: Vec<MachineCpu>) -> Self {
-        Self { cpus, distances: Distances::default() }
+        Self { cpus, ..Self::default() }
     }
 }
 
@@ -70,9 +95,10 @@ impl Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Smt {
-    /// Whole cores first, near ones before far ones; siblings of busy ones last.
+    /// Whole cores first, fast ones before slow ones and near ones before far ones; siblings of busy
+    /// ones last.
     #[default]
     Spread,
-    /// Near processors first, siblings of busy ones before idle cores.
+    /// Fast processors first, near ones before far ones, siblings of busy ones before idle cores.
     Pack,
 }

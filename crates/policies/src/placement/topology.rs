@@ -1,6 +1,6 @@
 //! The machine as a placement looks at it: processors, cores, caches and nodes by index.
 
-use super::machine::MachineCpu;
+use super::machine::{Machine, MachineCpu, Speeds};
 use super::shelves::Racks;
 use crate::quick::QuickMap;
 
@@ -13,6 +13,7 @@ pub(super) const HOLE: usize = usize::MAX;
 pub(super) struct Topology {
     /// What it was made from.
     machine: Vec<MachineCpu>,
+    speeds: Speeds,
     /// In order of their ids, each id once.
     pub(super) cpus: Vec<Cpu>,
     pub(super) cores: Vec<Core>,
@@ -20,7 +21,9 @@ pub(super) struct Topology {
     pub(super) nodes: Vec<Node>,
     /// The most hardware threads that a core has.
     pub(super) threads: usize,
-    /// With nothing on them: a rack for each cache, with a shelf for each rank of a core.
+    /// How many classes of speed cores have: 1 where all are equal.
+    pub(super) classes: usize,
+    /// With nothing on them: a rack for each cache, with a shelf for each rank of a processor.
     pub(super) of_cache: Racks,
     /// A rack for each node and one for the machine, on which caches stand by a number of
     /// processors.
@@ -46,6 +49,8 @@ pub(super) struct Cpu {
 #[cfg_attr(test, derive(PartialEq))]
 pub(super) struct Core {
     pub(super) cache: usize,
+    /// Of speed, among those that the machine has now; 0 is the fastest.
+    pub(super) class: usize,
     pub(super) members: Vec<usize>,
 }
 
@@ -69,13 +74,18 @@ pub(super) struct Node {
 }
 
 impl Topology {
-    pub(super) fn new(machine: &[MachineCpu]) -> Self {
-        let mut cpus = machine.to_vec();
+    pub(super) fn new(machine: &Machine) -> Self {
+        let mut cpus = machine.cpus.clone();
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);
         let (mut core_index, mut cache_index, mut node_index) =
             (QuickMap::default(), QuickMap::default(), QuickMap::default());
-        let mut all = Self { machine: machine.to_vec(), threads: 1, ..Self::default() };
+        let mut all = Self {
+            machine: machine.cpus.clone(),
+            speeds: machine.speeds.clone(),
+            threads: 1,
+            ..Self::default()
+        };
         for (i, cpu) in cpus.iter().enumerate() {
             let nodes = node_index.len();
             let node = *node_index.entry(cpu.node).or_insert(nodes);
@@ -94,7 +104,8 @@ impl Topology {
                 all.nodes[node].members.push(cache);
             }
             if core == all.cores.len() {
-                all.cores.push(Core { cache, members: Vec::new() });
+                let class = machine.speeds.class_of(cpu.id) as usize;
+                all.cores.push(Core { cache, class, members: Vec::new() });
             }
             all.cores[core].members.push(i);
             all.threads = all.threads.max(all.cores[core].members.len());
@@ -103,11 +114,24 @@ impl Topology {
             all.caches[cache].members.push(i);
             all.cpus.push(Cpu { id: cpu.id, core, cache, node, place });
         }
+        all.number_classes();
         all.make_racks();
         all
     }
 
+    /// Classes of speed without holes, by those that cores have.
+    fn number_classes(&mut self) {
+        let mut known: Vec<usize> = self.cores.iter().map(|core| core.class).collect();
+        known.sort_unstable();
+        known.dedup();
+        for core in &mut self.cores {
+            core.class = known.partition_point(|class| *class < core.class);
+        }
+        self.classes = known.len().max(1);
+    }
+
     fn make_racks(&mut self) {
+        let ranks = self.threads * self.classes;
         let size = |cache: usize| self.caches[cache].members.len();
         let largest = |caches: &[usize]| caches.iter().map(|&cache| size(cache)).max().unwrap_or(0);
         let most = (0..self.caches.len()).map(size).max().unwrap_or(0);
@@ -115,16 +139,20 @@ impl Topology {
         let of_node =
             self.nodes.iter().map(|node| (node.members.len(), largest(&node.members) + 1));
         let of_node = Racks::new(of_node);
-        self.of_cache =
-            Racks::new(self.caches.iter().map(|cache| (cache.members.len(), self.threads)));
+        self.of_cache = Racks::new(self.caches.iter().map(|cache| (cache.members.len(), ranks)));
         self.of_machine = Racks::new([(self.caches.len(), most + 1)]);
         self.for_nodes = Racks::new([(self.nodes.len(), most_of_node + 1)]);
         self.of_node = of_node;
     }
 
     /// Whether it is what would be made from this.
-    pub(super) fn is_of(&self, machine: &[MachineCpu]) -> bool {
-        self.machine == machine
+    pub(super) fn is_of(&self, machine: &Machine) -> bool {
+        self.machine == machine.cpus && self.speeds == machine.speeds
+    }
+
+    /// The class of speed of a processor.
+    pub(super) fn class_of(&self, cpu: usize) -> usize {
+        self.cores[self.cpus[cpu].core].class
     }
 
     /// The index of the processor with this id.

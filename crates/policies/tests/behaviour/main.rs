@@ -16,6 +16,7 @@ mod placement;
 mod recess;
 mod reserve;
 mod simulator;
+mod speeds;
 mod support;
 mod turnaround;
 mod turns;

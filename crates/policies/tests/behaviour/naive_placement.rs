@@ -10,7 +10,7 @@ use policies::{
 };
 use proptest::prelude::*;
 
-use crate::support::{machine, snapshot};
+use crate::support::{any_speeds, machine, slow_down, snapshot};
 
 /// What ran where, as in the placement, for applications with processors of their own.
 #[derive(Default)]
@@ -26,6 +26,8 @@ struct Naive {
 struct Now<'a> {
     smt: Smt,
     cpus: BTreeMap<u32, MachineCpu>,
+    /// Of the core of each processor, 0, 1, ...
+    classes: BTreeMap<u32, usize>,
     distances: &'a Distances,
     free: BTreeSet<u32>,
     /// Sets that bound something.
@@ -51,8 +53,16 @@ impl Naive {
         let seat = |(app, number): &(u64, u32)| (*app, vec![None; *number as usize]);
         let core = |cpu: &MachineCpu| (cpu.node, cpu.llc, cpu.core);
         let threads = |of: &MachineCpu| cpus.values().filter(|it| core(it) == core(of)).count();
+        let class_of_core = |of: &MachineCpu| {
+            let first = cpus.values().find(|it| core(it) == core(of)).expect("it is of its core");
+            machine.speeds.class_of(first.id)
+        };
+        let known: BTreeSet<u32> = cpus.values().map(class_of_core).collect();
+        let class = |of: &MachineCpu| known.range(..class_of_core(of)).count();
+        let classes = cpus.iter().map(|(id, cpu)| (*id, class(cpu))).collect();
         let mut now = Now {
             smt: self.smt,
+            classes,
             threads: cpus.values().map(threads).max().unwrap_or(1),
             free: cpus.keys().copied().collect(),
             cpus,
@@ -62,6 +72,7 @@ impl Naive {
         };
         now.return_home(self);
         now.fill_rooms();
+        now.divide_fast(cluster as usize);
         now.fill_near(cluster as usize);
         for (app, seat) in &now.seats {
             let (slots, held) = self.homes.entry(*app).or_default();
@@ -136,20 +147,34 @@ impl Now<'_> {
         (cpu.node, cpu.llc, cpu.core)
     }
 
-    /// Its place in the order by how many of its core are taken.
-    fn rank(&self, id: u32) -> usize {
+    /// Its place in the order within a cache.
+    fn rank(&self, id: u32) -> (usize, usize) {
         let siblings = self.cpus.keys().filter(|it| self.core(**it) == self.core(id));
         let taken = siblings.filter(|it| !self.free.contains(it)).count();
-        if self.smt == Smt::Spread { taken } else { self.threads - 1 - taken }
+        if self.smt == Smt::Spread {
+            (taken, self.classes[&id])
+        } else {
+            (self.classes[&id], self.threads - 1 - taken)
+        }
     }
 
-    /// How many of these processors are free, as far as that counts: those on idle cores, or all.
-    fn hole(&self, of: impl Fn(&MachineCpu) -> bool, is_node: bool) -> usize {
+    fn is_idle(&self, id: u32) -> bool {
+        self.cpus.keys().all(|it| self.core(*it) != self.core(id) || self.free.contains(it))
+    }
+
+    /// How many of these processors are free and of the class, as far as that counts: those on idle
+    /// cores, or all; where no core is idle in a cache, all of any class.
+    fn hole(&self, of: impl Fn(&MachineCpu) -> bool, class: usize, is_node: bool) -> usize {
         let free: Vec<u32> = self.free.iter().copied().filter(|id| of(&self.cpus[id])).collect();
-        let idle = free.iter().filter(|id| self.smt == Smt::Spread && self.rank(**id) == 0);
-        let idle = idle.map(|id| self.core(*id)).collect::<BTreeSet<_>>().len();
-        let is_all = self.smt == Smt::Pack || idle == 0 && !is_node;
-        if is_all { free.len() } else { idle }
+        let all_of_class = free.iter().filter(|id| self.classes[id] == class);
+        if self.smt == Smt::Pack {
+            return all_of_class.count();
+        }
+        if !is_node && !free.iter().any(|id| self.is_idle(*id)) {
+            return free.len();
+        }
+        let idle = all_of_class.filter(|id| self.is_idle(**id));
+        idle.map(|id| self.core(*id)).collect::<BTreeSet<_>>().len()
     }
 
     /// The first processor of the best cache for an application that has these and wants so many
@@ -163,8 +188,8 @@ impl Now<'_> {
         let key = |id: &u32| {
             let cpu = self.cpus[id];
             let in_cache = |it: &MachineCpu| (it.node, it.llc) == (cpu.node, cpu.llc);
-            let hole = self.hole(in_cache, false);
-            let node_hole = self.hole(|it| it.node == cpu.node, true);
+            let hole = self.hole(in_cache, self.classes[id], false);
+            let node_hole = self.hole(|it| it.node == cpu.node, self.classes[id], true);
             let (suffices, node_suffices) = (hole >= number, hole.max(node_hole) >= number);
             let distance = match home {
                 Some(home) if *self.distances != Distances::default() => {
@@ -197,30 +222,63 @@ impl Now<'_> {
     }
 
     /// What comes before nearness.
-    fn level(&self, id: u32) -> usize {
-        if self.smt == Smt::Spread { self.rank(id) } else { 0 }
+    fn level(&self, id: u32) -> (usize, usize) {
+        if self.smt == Smt::Spread { self.rank(id) } else { (self.classes[&id], 0) }
+    }
+
+    /// Among applications of which none has anything, each class of speed but the last one goes out
+    /// in proportion to what they want, rounded up in order of arrival.
+    fn divide_fast(&mut self, cluster: usize) {
+        let has_any = self.seats.iter().any(|(_, slots)| slots.iter().any(Option::is_some));
+        let classes = self.classes.values().collect::<BTreeSet<_>>().len();
+        if has_any || cluster > 1 {
+            return;
+        }
+        for _ in 1..classes {
+            let level = |id: &u32| {
+                let is_whole = self.smt == Smt::Pack || self.is_idle(*id);
+                is_whole.then_some(self.classes[id])
+            };
+            let Some(best) = self.free.iter().filter_map(level).min() else { break };
+            let number = self.hole(|_| true, best, true);
+            let wants: Vec<usize> = (0..self.seats.len()).map(|it| self.holes(it).len()).collect();
+            let all: usize = wants.iter().sum();
+            if all <= number {
+                break;
+            }
+            for seat in 0..self.seats.len() {
+                let upto =
+                    |seat: usize| (wants[..seat].iter().sum::<usize>() * number).div_ceil(all);
+                self.fill_one(seat, upto(seat + 1) - upto(seat), 0);
+            }
+        }
     }
 
     /// Step 5 for those that may run everywhere.
     fn fill_near(&mut self, cluster: usize) {
         for seat in 0..self.seats.len() {
-            while !self.holes(seat).is_empty() {
-                let left = self.holes(seat).len();
-                let whole = cluster > 1 && left >= cluster;
-                let number = if whole { cluster } else { left };
-                let has: Vec<u32> = self.seats[seat].1.iter().flatten().copied().collect();
-                let first = self.best(&has, number, whole).expect("numbers fit the machine");
-                // It stays the best cache for these until what is left of it is worse.
-                let (node, llc, _) = self.core(first);
-                let level = self.level(first);
-                for _ in 0..number {
-                    let free = self.free.iter().copied();
-                    let of_cache =
-                        free.filter(|id| (self.core(*id).0, self.core(*id).1) == (node, llc));
-                    let next = of_cache.min_by_key(|id| (self.rank(*id), *id));
-                    let Some(next) = next.filter(|id| self.level(*id) == level) else { break };
-                    self.take(seat, self.holes(seat)[0], next);
-                }
+            self.fill_one(seat, self.holes(seat).len(), cluster);
+        }
+    }
+
+    /// So many processors more for a seat.
+    fn fill_one(&mut self, seat: usize, mut left: usize, cluster: usize) {
+        while left > 0 {
+            let whole = cluster > 1 && left >= cluster;
+            let number = if whole { cluster } else { left };
+            let has: Vec<u32> = self.seats[seat].1.iter().flatten().copied().collect();
+            let first = self.best(&has, number, whole).expect("numbers fit the machine");
+            // It stays the best cache for these until what is left of it is worse.
+            let (node, llc, _) = self.core(first);
+            let level = self.level(first);
+            for _ in 0..number {
+                let free = self.free.iter().copied();
+                let of_cache =
+                    free.filter(|id| (self.core(*id).0, self.core(*id).1) == (node, llc));
+                let next = of_cache.min_by_key(|id| (self.rank(*id), *id));
+                let Some(next) = next.filter(|id| self.level(*id) == level) else { break };
+                self.take(seat, self.holes(seat)[0], next);
+                left -= 1;
             }
         }
     }
@@ -353,6 +411,7 @@ proptest! {
         (nodes, caches, cores, threads) in (1..3_u32, 1..3_u32, 1..4_u32, 1..3_u32),
         pack in any::<bool>(),
         far in any::<bool>(),
+        slow in any_speeds(24),
         sets in prop::collection::vec(
             prop::option::weighted(0.5, prop::collection::btree_set(0..24_u32, 1..6)), 8),
         steps in prop::collection::vec(any_step(), 1..10),
@@ -362,6 +421,7 @@ proptest! {
             whole.distances.set(0, 1, 30);
             whole.distances.set(1, 0, 15);
         }
+        slow_down(&mut whole, &slow);
         let smt = if pack { Smt::Pack } else { Smt::Spread };
         let mut placement = Placement::with_smt(smt);
         let mut naive = Naive { smt, ..Naive::default() };

@@ -8,10 +8,10 @@ use policies::{
 };
 use proptest::prelude::*;
 
-use crate::support::{create, machine, requests, snapshot};
+use crate::support::{any_speeds, create, machine, requests, slow_down, snapshot};
 
 /// Processors of applications 1, 2, ...: `n` of its own, or `None` for a shared master.
-fn decision(numbers: &[Option<u32>], cause: Cause) -> Decision {
+pub(crate) fn decision(numbers: &[Option<u32>], cause: Cause) -> Decision {
     let list: Vec<(u64, Option<u32>)> = (1..).zip(numbers.iter().copied()).collect();
     decision_of(&list, cause)
 }
@@ -30,12 +30,16 @@ fn decision_of(list: &[(u64, Option<u32>)], cause: Cause) -> Decision {
 }
 
 /// Places numbers of processors for applications 1, 2, ... and returns their lists.
-fn place(placement: &mut Placement, machine: &Machine, numbers: &[u32]) -> Vec<Vec<u32>> {
+pub(crate) fn place(
+    placement: &mut Placement,
+    machine: &Machine,
+    numbers: &[u32],
+) -> Vec<Vec<u32>> {
     let numbers: Vec<_> = numbers.iter().copied().map(Some).collect();
     lists(placement.place(machine, &decision(&numbers, Cause::Request)))
 }
 
-fn lists(placed: Vec<(AppId, Vec<u32>)>) -> Vec<Vec<u32>> {
+pub(crate) fn lists(placed: Vec<(AppId, Vec<u32>)>) -> Vec<Vec<u32>> {
     placed.into_iter().map(|(_, cpus)| cpus).collect()
 }
 
@@ -337,7 +341,7 @@ fn a_machine_of_1024_processors_with_holes_is_filled_without_splitting_caches() 
     assert_eq!(torn, 0, "{torn} of 64 are on several nodes");
 }
 
-/// A machine with holes, its list in any order.
+/// A machine with holes, its list in any order; some have slow cores.
 fn any_machine() -> impl Strategy<Value = Machine> {
     (1..4_u32, 1..4_u32, 1..5_u32, 1..3_u32)
         .prop_map(|(nodes, caches, cores, threads)| machine(nodes, caches, cores, threads).cpus)
@@ -345,7 +349,12 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             let some = cpus.len().div_ceil(2)..=cpus.len();
             prop::sample::subsequence(cpus, some).prop_shuffle()
         })
-        .prop_map(Machine::new)
+        .prop_flat_map(|cpus| (Just(cpus), any_speeds(36)))
+        .prop_map(|(cpus, speeds)| {
+            let mut machine = Machine::new(cpus);
+            slow_down(&mut machine, &speeds);
+            machine
+        })
 }
 
 /// What the next decision says: per application of a list of at most 12, in order, whether it is
@@ -393,7 +402,7 @@ proptest! {
             // One processor is offline for this step, now and then.
             let hole = step.2.map(|index| index.get(&machine.cpus).id);
             let online: Vec<MachineCpu> = machine.cpus.iter().copied().filter(|cpu| Some(cpu.id) != hole).collect();
-            let online = Machine::new(online);
+            let online = Machine { cpus: online, ..machine.clone() };
             let ids: BTreeSet<u32> = online.cpus.iter().map(|cpu| cpu.id).collect();
             let decision = fitted(step, ids.len());
             let placed = placement.place(&online, &decision);
@@ -480,7 +489,9 @@ proptest! {
         }
         let first = times.values().next().expect("there are applications");
         prop_assert!(times.values().all(|t| t == first), "{times:?}");
-        if apps.len().is_multiple_of(processors) {
+        let class = |cpu: &MachineCpu| machine.speeds.class_of(cpu.id);
+        let is_equal = machine.cpus.iter().map(class).collect::<BTreeSet<_>>().len() == 1;
+        if apps.len().is_multiple_of(processors) && is_equal {
             // All share alike without moving (rule 7).
             prop_assert!(visits.values().all(|v| v.len() == 1), "{visits:?}");
             return Ok(());

@@ -1,5 +1,7 @@
 //! Snapshots and machines for the tests.
 
+use proptest::prelude::*;
+
 use policies::{
     AppId, AppView, Cause, Decision, Machine, MachineCpu, Needs, Policy, Registry, Snapshot,
 };
@@ -59,4 +61,26 @@ pub(crate) fn machine(
         MachineCpu { id, core, llc, node: llc / caches_per_node }
     });
     Machine::new(cpus.collect())
+}
+
+/// Classes of speed for the processors of a machine: none, or one for each core of a hybrid one, or
+/// any for each processor.
+pub(crate) fn any_speeds(most: u32) -> impl Strategy<Value = Vec<u32>> {
+    let most = most as usize;
+    prop_oneof![
+        1 => Just(Vec::new()),
+        // The first ones are fast, or the first ones are slow.
+        1 => (0..most, any::<bool>()).prop_map(move |(first, fast)| {
+            (0..most).map(|core| u32::from((core < first) != fast)).collect()
+        }),
+        1 => prop::collection::vec(prop::sample::select(vec![0, 1, 7]), most),
+    ]
+}
+
+/// A hybrid machine: core i has class i of these.
+pub(crate) fn slow_down(machine: &mut Machine, classes: &[u32]) {
+    for cpu in &machine.cpus {
+        let class = classes.get(cpu.core as usize).copied().unwrap_or(0);
+        machine.speeds.set(cpu.id, class);
+    }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::machine::MachineCpu;
+use super::super::machine::{Machine, MachineCpu};
 use super::*;
 
 /// The best of all caches, one by one.
@@ -13,7 +13,9 @@ fn look_at_all(free: &Free<'_>, has: &Near, number: usize, whole: bool) -> Optio
         .home
         .map(|home| numbers.iter().map(|to| free.distances.between(numbers[home], *to)).collect());
     let best = (0..free.topology.caches.len()).filter(|&cache| free.level(cache) == Some(level));
-    best.min_by_key(|&cache| free.key(has, row.as_deref(), cache, free.hole(cache), number, whole))
+    best.min_by_key(|&cache| {
+        free.key(has, row.as_deref(), cache, free.hole(cache, level), number, whole)
+    })
 }
 
 /// Irregular: any core, cache and node.
@@ -32,6 +34,7 @@ proptest! {
     fn the_index_finds_what_a_look_at_all_caches_finds(
         cpus in any_cpus(),
         pack in any::<bool>(),
+        slow in prop::collection::vec(0..3_u32, 0..90),
         table in prop::option::of(prop::collection::vec(10..13_u32, 9)),
         steps in prop::collection::vec((0..3_u8, any::<prop::sample::Index>(), 1..20_usize, any::<bool>()), 1..30),
     ) {
@@ -40,7 +43,9 @@ proptest! {
             distances.set(i / 3, i % 3, distance);
         }
         let smt = if pack { Smt::Pack } else { Smt::Spread };
-        let topology = Topology::new(&cpus);
+        let mut machine = Machine::new(cpus.clone());
+        (0..).zip(slow).for_each(|(id, class)| machine.speeds.set(id, class));
+        let topology = Topology::new(&machine);
         let mut free = Free::new(&topology, &distances, smt);
         let mut owned: Vec<usize> = Vec::new();
         for (what, index, number, whole) in steps {
