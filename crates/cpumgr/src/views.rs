@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use arena::message::ProgramStatus;
 use platform::affinity::{CpuId, CpuSet};
+use platform::topology::Topology;
 use serde::Serialize;
 
 use crate::cli::{CpusArgs, ShowArgs, StatusArgs};
@@ -54,6 +55,8 @@ pub struct Processor {
     pub cpu: u32,
     /// What is done with it.
     pub state: Use,
+    /// The class of speed of its core: 0 is that of the fastest ones of the machine.
+    pub speed: u32,
     /// The processes of the programs that have it.
     pub programs: Vec<i32>,
     /// Threads of managed programs that ran on it last.
@@ -224,13 +227,16 @@ pub fn cpus(args: &CpusArgs) -> Result<(), Error> {
     for seat in report.programs.iter().flat_map(|it| seats::of_process(it.pid)) {
         seats.entry(seat.cpu).or_default().push(seat);
     }
+    // It is this machine's manager. Where nothing can be read all are alike.
+    let topology = Topology::read().ok();
     let (left, drained) = (set(&report.status.left), set(&report.status.drained));
     let all = chosen.iter().map(|cpu| {
         let has = |it: &&ProgramStatus| set(&it.cpus).contains(cpu);
         let programs: Vec<i32> = report.programs.iter().filter(has).map(|it| it.pid).collect();
         let state = state(cpu, &programs, &left, &drained);
         let threads = seats.remove(&cpu.0).unwrap_or_default();
-        Processor { cpu: cpu.0, state, programs, threads }
+        let speed = topology.as_ref().and_then(|it| it.speed_of(cpu)).unwrap_or(0);
+        Processor { cpu: cpu.0, state, speed, programs, threads }
     });
     let processors = Processors { processors: all.collect() };
     if args.json {
@@ -249,9 +255,22 @@ fn state(cpu: CpuId, programs: &[i32], left: &CpuSet, drained: &CpuSet) -> Use {
     }
 }
 
+/// A class of speed: `fast`, `slow`, and on machines with more classes `slow 2` and so on.
+fn speed_word(class: u32) -> String {
+    match class {
+        0 => "fast".to_owned(),
+        1 => "slow".to_owned(),
+        _ => format!("slow {class}"),
+    }
+}
+
 impl Processors {
     fn table(&self, programs: &[ProgramStatus]) -> String {
-        let mut text = String::from("CPU   STATE    PROGRAM                   THREADS THERE\n");
+        // Said where it makes a difference.
+        let is_hybrid = self.processors.iter().any(|it| it.speed > 0);
+        let speed = |word: &str| if is_hybrid { format!("{word:<8} ") } else { String::new() };
+        let head = speed("SPEED");
+        let mut text = format!("CPU   STATE    {head}PROGRAM                   THREADS THERE\n");
         for processor in &self.processors {
             let name = |pid: &i32| {
                 let program = programs.iter().find(|it| it.pid == *pid);
@@ -262,8 +281,10 @@ impl Processors {
             let threads: Vec<String> =
                 processor.threads.iter().map(|it| format!("{} {}", it.tid, it.name)).collect();
             let (cpu, state) = (processor.cpu, processor.state.word());
+            let speed = speed(&speed_word(processor.speed));
+            let threads = threads.join(", ");
             // Writing to a string cannot fail.
-            let _written = writeln!(text, "{cpu:<5} {state:<8} {names:<25} {}", threads.join(", "));
+            let _written = writeln!(text, "{cpu:<5} {state:<8} {speed}{names:<25} {threads}");
         }
         text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
     }

@@ -149,6 +149,7 @@ fn examples() -> Vec<(&'static str, Value)> {
                 processors: vec![Processor {
                     cpu: 1,
                     state: Use::Own,
+                    speed: 0,
                     programs: vec![4711],
                     threads: vec![seat()],
                 }],

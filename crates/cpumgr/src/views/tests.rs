@@ -49,6 +49,10 @@ fn a_program_is_shown_with_its_threads_and_why_it_has_no_more() {
     assert!(seats::of_process(i32::MAX).is_empty());
 }
 
+fn processor(cpu: u32, state: Use, programs: Vec<i32>) -> Processor {
+    Processor { cpu, state, speed: 0, programs, threads: Vec::new() }
+}
+
 #[test]
 fn each_processor_says_which_program_and_which_threads_it_has() {
     let set = |text: &str| CpuSet::parse_list(text).unwrap();
@@ -61,8 +65,8 @@ fn each_processor_says_which_program_and_which_threads_it_has() {
     let seat = Seat { pid: 7, tid: 70, name: "worker".into(), cpu: 0, state: 'R' };
     let processors = Processors {
         processors: vec![
-            Processor { cpu: 0, state: Use::Shared, programs: vec![7, 8], threads: vec![seat] },
-            Processor { cpu: 1, state: Use::Free, programs: Vec::new(), threads: Vec::new() },
+            Processor { threads: vec![seat], ..processor(0, Use::Shared, vec![7, 8]) },
+            processor(1, Use::Free, Vec::new()),
         ],
     };
     let table = processors.table(&[program(7, "cg", "0")]);
@@ -72,4 +76,20 @@ fn each_processor_says_which_program_and_which_threads_it_has() {
          0     shared   7 cg, 8                   70 worker\n\
          1     free     -\n"
     );
+}
+
+#[test]
+fn processors_say_how_fast_they_are_where_some_are_slower() {
+    let with = |speeds: [u32; 3]| {
+        let of = |(cpu, speed)| Processor { speed, ..processor(cpu, Use::Own, vec![7]) };
+        Processors { processors: (0..).zip(speeds).map(of).collect() }.table(&[])
+    };
+    assert_eq!(
+        with([0, 1, 2]),
+        "CPU   STATE    SPEED    PROGRAM                   THREADS THERE\n\
+         0     own      fast     7\n\
+         1     own      slow     7\n\
+         2     own      slow 2   7\n"
+    );
+    assert!(!with([0; 3]).contains("SPEED"));
 }
