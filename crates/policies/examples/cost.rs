@@ -7,8 +7,9 @@
 //! tenth application changes its request and reports a speedup. On a machine that other programs
 //! use, only the least says something. `none` places no application: it lists all processors for
 //! each. `confined` after the applications: a quarter of them stay inside sets of 16 processors
-//! ([`Placement::confine`]). To count instead of timing, `valgrind --tool=callgrind
-//! --dump-after='*Placement*place*'` writes a file for each placement.
+//! ([`Placement::confine`]). Topologies with an `h` have as many slow cores as fast ones. To count
+//! instead of timing, `valgrind --tool=callgrind --dump-after='*Placement*place*'` writes a file for
+//! each placement.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,16 @@ use policies::{
     AppId, AppView, Cause, Machine, MachineCpu, Needs, Placement, Registry, Snapshot, Speedup,
 };
 
-/// Processors of a core, of a cache, of a node.
-const TOPOLOGIES: [[u32; 3]; 4] = [[2, 16, 128], [2, 2, 128], [1, 1, 2], [2, 1024, 1024]];
+/// Processors of a core, of a cache, of a node; and how many in a row are equally fast, where every
+/// second such row is slow.
+const TOPOLOGIES: [([u32; 3], Option<u32>); 6] = [
+    ([2, 16, 128], None),
+    ([2, 2, 128], None),
+    ([1, 1, 2], None),
+    ([2, 1024, 1024], None),
+    ([2, 16, 128], Some(8)),
+    ([1, 1024, 1024], Some(1)),
+];
 
 fn main() -> Result<(), policies::UnknownPolicy> {
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
@@ -43,10 +52,13 @@ fn main() -> Result<(), policies::UnknownPolicy> {
                 .into_iter()
                 .filter(|number| only.is_none_or(|only| only == *number))
             {
-                for [core, cache, node] in TOPOLOGIES {
+                for ([core, cache, node], fast) in TOPOLOGIES {
                     let cpu =
                         |id| MachineCpu { id, core: id / core, llc: id / cache, node: id / node };
-                    let machine = Machine::new((0..processors).map(cpu).collect());
+                    let mut machine = Machine::new((0..processors).map(cpu).collect());
+                    for id in (0..processors).filter(|id| fast.is_some_and(|it| id / it % 2 == 1)) {
+                        machine.speeds.set(id, 1);
+                    }
                     let (decide, place) =
                         measure(&registry, name, &machine, applications, confined)?;
                     let both = spread(
@@ -58,7 +70,7 @@ fn main() -> Result<(), policies::UnknownPolicy> {
                     println!(
                         "{name:8} {applications:12} {processors:10} {:>15} {decide:11.1} {decide_mid:8.1} \
                          {decide_worst:8.0} {place:11.1} {place_mid:8.1} {place_worst:8.0} {both:8.1} {both_late:8.1}",
-                        format!("{core}/{cache}/{node}")
+                        format!("{core}/{cache}/{node}{}", if fast.is_some() { "h" } else { "" })
                     );
                 }
             }

@@ -12,6 +12,9 @@ pub fn allowed(keys: &[&str]) -> Option<&'static str> {
     Some(match *keys {
         ["machine", "processors"] | ["programs", _, "request" | "min" | "max"] => "from 1 to 4096",
         ["machine", "smt_gain"] => "from 0.5 to 8",
+        ["machine", "speeds"] => {
+            "[[4, 1.0], [8, 0.55]]: how many processors, and how fast, from 0.05 to 1"
+        }
         ["machine", "remote"] => "from 1 to 100",
         ["machine", "bandwidth"] => "from 0.01 to 4096",
         ["manager", "hold"] => "at most 1s",

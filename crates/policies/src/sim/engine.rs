@@ -18,7 +18,7 @@ use super::timeline::Timeline;
 use super::workload::{Fault, Workload, has_level};
 use crate::admission::Waiting;
 use crate::decision::{BrokenRule, Decision};
-use crate::placement::{Machine, Placement};
+use crate::placement::{Machine, Placement, Speeds};
 use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::snapshot::{AppId, AppView, Cause, Nanos, Snapshot};
@@ -189,11 +189,15 @@ impl<'w> Engine<'w> {
         let mut switches: Vec<(Nanos, &str)> =
             workload.switches.iter().map(|switch| (switch.at.0, switch.policy.as_str())).collect();
         switches.sort_by_key(|(at, _)| *at);
+        let mut machine = workload.machine.machine();
+        if !workload.manager.fast_first {
+            machine.speeds = Speeds::default();
+        }
         let mut engine = Self {
             workload,
             registry,
             options,
-            machine: workload.machine.machine(),
+            machine,
             policy,
             placement: Placement::with_smt(workload.manager.smt),
             decision: Decision::default(),

@@ -1,13 +1,15 @@
-//! What the hardware that programs share costs them: cores of several hardware threads, far memory,
-//! the bandwidth of a node.
+//! What the hardware that programs share costs them: cores of several hardware threads, slow cores,
+//! far memory, the bandwidth of a node.
 //!
 //! # Rule
 //! - n busy hardware threads of a core do together 1 + (gain - 1)(n - 1) times what one does alone.
+//! - A slow core takes longer for everything, by its speed.
 //! - A program's pages lie on its *homes*, the nodes on which it ran first, evenly. The part of its
 //!   threads' time that goes to memory grows by `remote` for pages of another node, and by what the
 //!   threads of all programs together ask of a home beyond its `bandwidth`.
-//! - A region ends when the slowest thread of its team has ended.
-//! - Under the kernel (`none`) threads are spread over cores and nodes evenly.
+//! - A region ends when the slowest thread of its team has ended; where threads take their work
+//!   piece by piece, a team goes at their mean speed.
+//! - Under the kernel (`none`) threads are spread over cores and nodes evenly, over fast cores first.
 
 use super::workload::MachineSpec;
 
@@ -15,6 +17,10 @@ use super::workload::MachineSpec;
 pub(super) struct Hardware {
     spec: MachineSpec,
     nodes: u32,
+    /// Of each processor; empty: all have 1.
+    speeds: Vec<f64>,
+    /// Of the cores, the fastest first.
+    cores: Vec<f64>,
 }
 
 /// The threads of a program that work.
@@ -26,6 +32,8 @@ pub(super) struct Working<'a> {
     pub(super) part: f64,
     /// How many there are, if the kernel runs them.
     pub(super) unbound: u32,
+    /// They take their work piece by piece.
+    pub(super) dynamic: bool,
     /// The part of their time that goes to memory.
     pub(super) memory: f64,
     pub(super) homes: &'a [u32],
@@ -34,7 +42,11 @@ pub(super) struct Working<'a> {
 impl Hardware {
     pub(super) fn new(spec: &MachineSpec) -> Self {
         let per_node = spec.per_node.unwrap_or(spec.processors).max(1);
-        Self { spec: spec.clone(), nodes: spec.processors.div_ceil(per_node) }
+        let speeds = spec.speed_of_each();
+        let mut cores: Vec<f64> =
+            speeds.iter().step_by(spec.per_core.max(1) as usize).copied().collect();
+        cores.sort_unstable_by(|a, b| b.total_cmp(a));
+        Self { spec: spec.clone(), nodes: spec.processors.div_ceil(per_node), speeds, cores }
     }
 
     /// The node of a processor.
@@ -48,7 +60,7 @@ impl Hardware {
         let has_far = self.nodes > 1 && self.spec.remote > 1.0;
         let is_felt = has_far || self.spec.bandwidth.is_some();
         let asks = is_felt && programs.iter().any(|it| it.memory > 0.0);
-        if self.spec.per_core < 2 && !asks {
+        if self.spec.per_core < 2 && self.speeds.is_empty() && !asks {
             return None;
         }
         let cores = self.cores(programs);
@@ -83,14 +95,17 @@ impl Hardware {
                 let memory = if it.memory > 0.0 { it.memory * far(node) } else { 0.0 };
                 (1.0 - it.memory + memory) / core
             };
-            let slowest = it.cpus.iter().map(|&cpu| {
-                time(
-                    self.share(cores[(cpu / self.spec.per_core.max(1)) as usize]),
-                    Some(self.node(cpu)),
-                )
+            let times = it.cpus.iter().map(|&cpu| {
+                time(self.share(cores[self.core(cpu)]) * self.speed(cpu), Some(self.node(cpu)))
             });
             let unbound = (it.unbound > 0).then(|| time(spread, None));
-            1.0 / slowest.chain(unbound).fold(1.0, f64::max)
+            let times = times.chain(unbound);
+            if it.dynamic {
+                let (sum, number) =
+                    times.fold((0.0, 0.0), |(sum, n), time| (sum + 1.0 / time, n + 1.0));
+                return if number > 0.0 { sum / number } else { 1.0 };
+            }
+            1.0 / times.fold(1.0, f64::max)
         };
         Some(programs.iter().map(speed).collect())
     }
@@ -106,6 +121,15 @@ impl Hardware {
         busy.chunks(per_core).map(number).collect()
     }
 
+    fn core(&self, cpu: u32) -> usize {
+        (cpu / self.spec.per_core.max(1)) as usize
+    }
+
+    /// The speed of a processor whose core no other one uses.
+    fn speed(&self, cpu: u32) -> f64 {
+        self.speeds.get(cpu as usize).copied().unwrap_or(1.0)
+    }
+
     /// The speed of each of `busy` hardware threads of a core.
     fn share(&self, busy: u32) -> f64 {
         if busy <= 1 {
@@ -119,12 +143,17 @@ impl Hardware {
         let (per_core, all) = (self.spec.per_core.max(1), self.spec.processors);
         let cores = all.div_ceil(per_core);
         let busy = threads.min(all);
+        let used = &self.cores[..self.cores.len().min(busy as usize)];
+        let fast = match used.len() {
+            0 => 1.0,
+            number => used.iter().sum::<f64>() / number as f64,
+        };
         if busy <= cores {
-            return 1.0;
+            return fast;
         }
         let (each, more) = (busy / cores, busy % cores);
         let of = |number: u32, busy: u32| f64::from(number * busy) * self.share(busy);
-        (of(cores - more, each) + of(more, each + 1)) / f64::from(busy)
+        fast * (of(cores - more, each) + of(more, each + 1)) / f64::from(busy)
     }
 
     /// What threads ask of the memory of each node, in threads that do nothing else.
@@ -134,7 +163,7 @@ impl Hardware {
         // No more threads of the kernel's run than there are processors.
         let run = f64::from(unbound.min(self.spec.processors)) / f64::from(unbound.max(1));
         for it in programs.iter().filter(|it| it.memory > 0.0) {
-            let core = |cpu: &u32| self.share(cores[(cpu / self.spec.per_core.max(1)) as usize]);
+            let core = |cpu: &u32| self.share(cores[self.core(*cpu)]) * self.speed(*cpu);
             let speed = it.part * it.cpus.iter().map(core).sum::<f64>();
             for &home in it.homes {
                 demand[home as usize] += speed * it.memory / it.homes.len() as f64;
@@ -155,7 +184,7 @@ mod tests {
     }
 
     fn working<'a>(cpus: &'a [u32], memory: f64, homes: &'a [u32]) -> Working<'a> {
-        Working { cpus, part: 1.0, unbound: 0, memory, homes }
+        Working { cpus, part: 1.0, unbound: 0, dynamic: false, memory, homes }
     }
 
     fn near(a: f64, b: f64) {
@@ -174,6 +203,24 @@ mod tests {
         let unbound = Working { unbound: 3, ..working(&[], 0.0, &[]) };
         near(hardware.speeds(&[unbound]).expect("cores are shared")[0], (1.0 + 1.2) / 3.0);
         assert_eq!(Hardware::new(&spec(4, 1, 4)).speeds(&[working(&[0], 0.5, &[0])]), None);
+    }
+
+    #[test]
+    fn a_slow_core_takes_longer_and_a_team_waits_for_it_unless_its_work_is_taken_in_pieces() {
+        // Two fast cores and two slow ones, of two threads.
+        let slow = MachineSpec { smt_gain: 1.2, speeds: vec![(4, 1.0), (4, 0.5)], ..spec(8, 2, 8) };
+        let hardware = Hardware::new(&slow);
+        let speed = |it: Working<'_>| hardware.speeds(&[it]).expect("some are slow")[0];
+        near(speed(working(&[0, 2], 0.0, &[0])), 1.0);
+        near(speed(working(&[0, 4], 0.0, &[0])), 0.5);
+        near(speed(Working { dynamic: true, ..working(&[0, 4], 0.0, &[0]) }), 0.75);
+        // Two threads of a slow core: 1.2 / 2 of a half.
+        near(speed(working(&[4, 5], 0.0, &[0])), 0.3);
+        // The kernel's threads are on fast cores, as far as these go.
+        let unbound = |threads| Working { unbound: threads, ..working(&[], 0.0, &[]) };
+        near(speed(unbound(2)), 1.0);
+        near(speed(unbound(4)), 0.75);
+        near(speed(unbound(8)), 0.75 * 0.6);
     }
 
     #[test]

@@ -41,8 +41,8 @@
 //!   long that takes in truth. What programs give back goes to the work-list of the last decision,
 //!   as in the daemon ([`ManagerSpec::work_list`]). Processors that were just given stay for
 //!   [`ManagerSpec::hold`].
-//! - Hardware threads of a core, memory of other nodes and the bandwidth of a node make programs
-//!   slower: `hardware`.
+//! - Hardware threads of a core, slow cores, memory of other nodes and the bandwidth of a node make
+//!   programs slower: `hardware`. Policies and their speedups do not know of slow cores.
 //! - A rigid program has a team of its request, whatever it has.
 //!
 //! # Invariants

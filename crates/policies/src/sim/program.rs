@@ -68,6 +68,10 @@ pub struct Program {
     /// other's processors. Its request is also its minimum.
     #[serde(default)]
     pub rigid: bool,
+    /// The threads of its team take their work piece by piece, so that a region ends when all of it
+    /// is done; else each has an equal part, and a region ends when the slowest has done its own.
+    #[serde(default)]
+    pub dynamic: bool,
     /// The part of a thread's time that goes to memory where that is near and free, 0 to 1: what
     /// [`MachineSpec::remote`](super::MachineSpec::remote) and
     /// [`MachineSpec::bandwidth`](super::MachineSpec::bandwidth) make longer.
@@ -203,6 +207,7 @@ impl Program {
             label: None,
             class: None,
             rigid: false,
+            dynamic: false,
             memory: 0.0,
             native: None,
         }

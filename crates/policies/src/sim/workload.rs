@@ -87,6 +87,10 @@ pub struct MachineSpec {
     /// number of threads does.
     #[serde(default)]
     pub bandwidth: Option<f64>,
+    /// How fast processors are, in order of their numbers, as how many and how fast: `[[4, 1.0],
+    /// [8, 0.55]]`. 1 is the speed for which lengths of phases are given. Empty: all have it.
+    #[serde(default)]
+    pub speeds: Vec<(u32, f64)>,
 }
 
 fn usual_gain() -> f64 {
@@ -113,6 +117,7 @@ impl MachineSpec {
             smt_gain: usual_gain(),
             remote: no_factor(),
             bandwidth: None,
+            speeds: Vec::new(),
         }
     }
 
@@ -127,7 +132,40 @@ impl MachineSpec {
             llc: id / per_cache,
             node: id / per_node,
         };
-        Machine::new((0..self.processors).map(cpu).collect())
+        let mut machine = Machine::new((0..self.processors).map(cpu).collect());
+        let speeds = self.speed_of_each();
+        let mut known: Vec<f64> = speeds.clone();
+        known.sort_unstable_by(|a, b| b.total_cmp(a));
+        known.dedup();
+        for (id, speed) in (0..self.processors).zip(speeds) {
+            let class = known.iter().take_while(|known| **known > speed).count();
+            machine.speeds.set(id, u32::try_from(class).unwrap_or(u32::MAX));
+        }
+        machine
+    }
+
+    /// The speed of each processor; empty: 1.
+    pub(super) fn speed_of_each(&self) -> Vec<f64> {
+        let run = |(number, speed): &(u32, f64)| std::iter::repeat_n(*speed, *number as usize);
+        self.speeds.iter().flat_map(run).take(self.processors as usize).collect()
+    }
+
+    fn check_speeds(&self) -> Result<(), Fault> {
+        let per_core = self.per_core.max(1);
+        let numbers = || self.speeds.iter().map(|(number, _)| u64::from(*number));
+        let sum: u64 = numbers().sum();
+        if !self.speeds.is_empty() && sum != u64::from(self.processors) {
+            let message = format!("of {sum} processors; it is of all {}", self.processors);
+            return Err(Fault::at("speeds", message));
+        }
+        if let Some(number) = numbers().find(|it| *it == 0 || !it.is_multiple_of(per_core.into())) {
+            let message = format!("of {number} processors; it is a multiple of {per_core}, a core");
+            return Err(Fault::at("speeds", message));
+        }
+        match self.speeds.iter().find(|(_, speed)| !(0.05..=1.0).contains(speed)) {
+            Some((_, speed)) => Err(Fault::at("speeds", format!("{speed}; it is from 0.05 to 1"))),
+            None => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), Fault> {
@@ -157,7 +195,7 @@ impl MachineSpec {
                 return Err(Fault::at(at, message));
             }
         }
-        Ok(())
+        self.check_speeds()
     }
 }
 
@@ -180,6 +218,8 @@ pub struct ManagerSpec {
     pub base_on_one: bool,
     /// In which order the hardware threads of a core are filled.
     pub smt: Smt,
+    /// Whether fast processors go out before slow ones; else nothing is known of speeds.
+    pub fast_first: bool,
     /// Whether processors that programs give back go to the work-list of the last decision, as in
     /// the daemon, until a quantum ends or something else happens; else there is a new decision.
     pub work_list: bool,
@@ -203,6 +243,7 @@ impl Default for ManagerSpec {
             master_always: true,
             base_on_one: false,
             smt: Smt::Spread,
+            fast_first: true,
             work_list: true,
             hold: Span(0),
             noise: 0.0,
@@ -467,6 +508,11 @@ mod tests {
                 (fault(|w| w.jobs.clear()), "jobs: ", "one job"),
                 (fault(|w| w.jobs[0].program = "b".into()), "jobs[0].program: ", "there are: a"),
                 (fault(|w| w.jobs[0].copies = 0), "jobs[0].copies: ", "1 or more"),
+                (
+                    fault(|w| w.machine.speeds = vec![(1, 1.0), (u32::MAX, 0.5)]),
+                    "machine.speeds: ",
+                    "it is of all",
+                ),
                 (fault(|w| w.jobs[0].copies = u32::MAX), "jobs[0].copies: ", "there may be"),
                 (
                     fault(|w| w.switches = vec![Switch { at: Span(1), policy: "x".into() }]),

@@ -44,6 +44,56 @@ fn hardware_threads_far_memory_and_a_full_node_take_their_time() {
     assert_eq!(timed(narrow, memory), 150);
 }
 
+/// Four fast processors after four that do half as much.
+fn hybrid(programs: &[(&str, Program)], jobs: Vec<Job>) -> Workload {
+    let mut work = workload(8, programs, jobs);
+    work.machine.speeds = vec![(4, 0.5), (4, 1.0)];
+    work
+}
+
+#[test]
+fn programs_end_earlier_on_a_hybrid_machine_whose_fast_processors_go_out_first() {
+    let response = |work: &Workload, policy: &str| {
+        let outcome = run(work, policy);
+        let sum: u64 = outcome.executions.iter().map(|it| it.response()).sum();
+        sum / outcome.executions.len() as u64 / MS
+    };
+    let both = |mut work: Workload, policy: &str| {
+        let aware = response(&work, policy);
+        work.manager.fast_first = false;
+        (aware, response(&work, policy))
+    };
+    // One that asks for half of the machine: 400 ms of work on four, or four of half the speed.
+    let one = hybrid(&[("a", program(4, 400, 10))], vec![Job::new("a", 1, 1)]);
+    assert_eq!(both(one, "dss"), (100, 200));
+    // The load of a desktop: programs of one to four processors come now and then.
+    let dynamic = |request, ms| Program { dynamic: true, ..program(request, ms, 50) };
+    let programs = [("a", program(4, 400, 50)), ("b", dynamic(2, 150)), ("c", program(1, 100, 1))];
+    let jobs = || {
+        let every = |name, ms, begin| {
+            later(Job { every: Span::from_ms(ms), ..Job::new(name, 20, 1) }, begin)
+        };
+        vec![every("a", 310, 0), every("b", 170, 20), every("c", 130, 50)]
+    };
+    for policy in ["dss", "dss-ts", "equip", "fair"] {
+        let (aware, blind) = both(hybrid(&programs, jobs()), policy);
+        assert!(aware * 10 < blind * 9, "{policy}: {aware} and {blind} ms");
+    }
+}
+
+#[test]
+fn programs_that_come_together_and_take_work_in_pieces_end_together_on_a_hybrid_machine() {
+    // 600 ms each. Two fast and two slow ones each: 3 at a time. One after the other's rest: the
+    // second would have four slow ones until the first ends.
+    let dynamic = Program { dynamic: true, ..program(4, 600, 100) };
+    let work = hybrid(&[("a", dynamic.clone())], vec![Job::new("a", 2, 1)]);
+    assert_eq!(ends(&run(&work, "dss")), [200, 200]);
+    // In equal parts, the slowest thread says when a region ends.
+    let fixed = Program { dynamic: false, ..dynamic };
+    let work = hybrid(&[("a", fixed)], vec![Job::new("a", 2, 1)]);
+    assert_eq!(ends(&run(&work, "dss")), [300, 300]);
+}
+
 #[test]
 fn what_is_given_back_goes_to_the_work_list_as_in_the_daemon() {
     // equip on 8: a asks for 4, b for 8; each has 4. In a's serial phase (100 ms) 3 of its 4 are

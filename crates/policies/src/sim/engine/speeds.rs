@@ -43,6 +43,7 @@ impl Engine<'_> {
                 cpus: instance.works_on(),
                 part: if let Place::Shared(part) = instance.place { part } else { 1.0 },
                 unbound,
+                dynamic: instance.program.dynamic,
                 memory: instance.program.memory,
                 homes: &instance.homes,
             })
