@@ -8,8 +8,8 @@
 //! use, only the least says something. `none` places no application: it lists all processors for
 //! each. `confined` after the applications: a quarter of them stay inside sets of 16 processors
 //! ([`Placement::confine`]). Topologies with an `h` have as many slow cores as fast ones. To count
-//! instead of timing, `valgrind --tool=callgrind --dump-after='*Placement*place*'` writes a file for
-//! each placement.
+//! instead of timing, `valgrind --tool=callgrind --dump-after='*Placement*place*'` writes a file
+//! for each placement.
 
 use std::time::{Duration, Instant};
 

@@ -2,12 +2,12 @@
 //!
 //! # Order
 //! `spread`: a processor of an idle core before one with busy siblings, and among those that are
-//! alike in this, one of a fast core before one of a slow core. `pack`: one of a fast core before one
-//! of a slow core. Then, in any case, the cache in which the application has most processors, then the node in which it has most, then the
-//! node nearest to that one. Where it has none: a cache that suffices for all that it wants, the
-//! fullest such one, so that large holes stay large; else the fullest node that suffices, in it the
-//! largest hole; else the largest hole. Of a cluster that is to stay together, a cache that has
-//! room for all of it comes before nearness.
+//! alike in this, one of a fast core before one of a slow core. `pack`: one of a fast core before
+//! one of a slow core. Then, in any case, the cache in which the application has most processors,
+//! then the node in which it has most, then the node nearest to that one. Where it has none: a
+//! cache that suffices for all that it wants, the fullest such one, so that large holes stay
+//! large; else the fullest node that suffices, in it the largest hole; else the largest hole. Of a
+//! cluster that is to stay together, a cache that has room for all of it comes before nearness.
 //!
 //! Hence with `spread`: fast whole cores, slow whole cores, second threads of fast cores. A small
 //! core does more than half of what a large one does, and a second thread a quarter of it. Speed

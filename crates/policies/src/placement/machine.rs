@@ -95,8 +95,8 @@ impl Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Smt {
-    /// Whole cores first, fast ones before slow ones and near ones before far ones; siblings of busy
-    /// ones last.
+    /// Whole cores first, fast ones before slow ones and near ones before far ones; siblings of
+    /// busy ones last.
     #[default]
     Spread,
     /// Fast processors first, near ones before far ones, siblings of busy ones before idle cores.

@@ -9,7 +9,8 @@
 //!   threads of all programs together ask of a home beyond its `bandwidth`.
 //! - A region ends when the slowest thread of its team has ended; where threads take their work
 //!   piece by piece, a team goes at their mean speed.
-//! - Under the kernel (`none`) threads are spread over cores and nodes evenly, over fast cores first.
+//! - Under the kernel (`none`) threads are spread over cores and nodes evenly, over fast cores
+//!   first.
 
 use super::workload::MachineSpec;
 

@@ -164,7 +164,10 @@ proptest! {
         let mut best: Vec<(u32, u32)> = machine
             .cpus
             .iter()
-            .map(|cpu| (if pack { 0 } else { cpu.id / (nodes * caches * cores) }, machine.speeds.class_of(cpu.id)))
+            .map(|cpu| {
+                let others = if pack { 0 } else { cpu.id / (nodes * caches * cores) };
+                (others, machine.speeds.class_of(cpu.id))
+            })
             .collect();
         best.sort_unstable();
         best.truncate(cpus.len());
