@@ -116,9 +116,10 @@ impl Config {
         let config: Self = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| lines::number_of(text, span.start));
             // In the words of people, for what is read as it stands.
-            let what =
-                error.message().replace("expected u32", "expected a whole number, 0 or more");
-            (line, what.replace("expected i32", "expected a whole number"))
+            let what = error
+                .message()
+                .replace("expected u32", "expected a whole number from 0 to 4294967295");
+            (line, what.replace("expected i32", "expected a whole number of at most ten digits"))
         })?;
         config.configured().map_err(|(parameter, what)| {
             let place = parameter.as_ref().map(|key| [Step::Key("parameters"), Step::Key(key)]);

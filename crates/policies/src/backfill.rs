@@ -9,6 +9,8 @@
 //! A *rigid* job has a fixed number of processors, a *moldable* one any number in its range that it
 //! keeps from its start on: the largest that is free and delays nothing.
 //!
+//! A job that needs more than there is for it at any time waits, and all others pass it.
+//!
 //! Jobs may be of classes ([`Part`]). What a class keeps is free for its own jobs only, though one
 //! processor is always left to jobs of others. Where it cannot be said when its class has room for
 //! a job under its maximum, that job is no head: it waits for its class, later jobs of its class do
@@ -21,7 +23,8 @@
 //! - Q2 The jobs that run and start have no more processors together than there are, and those of a
 //!   class no more than its maximum.
 //! - Q3 Where a job without a limit runs and has processors that the head needs, the head has no
-//!   reservation, and no job passes it: whatever passed it could delay it.
+//!   reservation. Then a job of another class passes it on what that class keeps, which the head
+//!   never has; any other job could delay it.
 //!
 //! # Not here
 //! Which users come first (`fair_share`). What ends jobs that run beyond their limit: the manager.
@@ -144,25 +147,49 @@ impl<'a> Books<'a> {
         self.free(class).min(self.below_maximum(class))
     }
 
-    /// The most of `class`, up to `most`, that leave `wanted` for a job of class `head`. O(log n).
+    /// The most of `class`, up to `most`, that leave `wanted` for a job of class `head`.
     fn beside(&self, class: Option<usize>, most: u32, head: Option<usize>, wanted: u32) -> u32 {
-        let leaves = |processors| {
-            let mut with = self.clone();
-            with.take(class, processors);
-            with.room(head) >= wanted
-        };
-        let (mut low, mut high) = (0, most);
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            if leaves(middle) { low = middle } else { high = middle - 1 }
+        if class == head {
+            return most.min(self.room(head).saturating_sub(wanted));
         }
-        low
+        // Its class's maximum is nothing to the head. What a class takes of what it keeps is not
+        // the head's, but for what is kept in vain.
+        let spare = u64::from(self.free(head).saturating_sub(wanted));
+        let in_vain = self.kept_in_vain(head);
+        let own = (self.gap(class) + spare).saturating_sub(in_vain).max(spare);
+        let room = if spare < in_vain { spare } else { own };
+        most.min(u32::try_from(room).unwrap_or(u32::MAX))
+    }
+
+    /// What others keep that the head may have all the same, for one is left to it.
+    fn kept_in_vain(&self, head: Option<usize>) -> u64 {
+        let others = self.kept - self.gap(head);
+        others.saturating_sub(u64::from(self.processors).saturating_sub(1))
+    }
+
+    /// What a job of the class takes without less being free for `head`.
+    fn own_gap(&self, class: Option<usize>, head: Option<usize>) -> u32 {
+        let gap = if self.kept_in_vain(head) == 0 { self.gap(class) } else { 0 };
+        u32::try_from(gap).unwrap_or(u32::MAX)
     }
 }
 
-/// What starts now on `processors`, of which `running` have theirs; classes have their `parts`. A
-/// job that needs more than its class can ever have counts as needing all of that. O(n log n) for
-/// the jobs that run and for each class with a maximum, O(n log P) for those that wait.
+/// The first job that does not fit.
+struct Head<'a> {
+    class: Option<usize>,
+    wanted: u32,
+    /// From when on it fits, and the books of then, where that can be said.
+    reserved: Option<(Nanos, Books<'a>)>,
+}
+
+/// The most that a job of the class can ever have.
+#[must_use]
+pub fn most_ever(processors: u32, parts: &[Part], class: Option<usize>) -> u32 {
+    Books::new(processors, parts, &[]).room(class)
+}
+
+/// What starts now on `processors`, of which `running` have theirs; classes have their `parts`.
+/// O(n log n) for the jobs that run and for each class with a maximum, O(n) for those that wait.
 #[must_use]
 pub fn plan(
     now: Nanos,
@@ -175,59 +202,51 @@ pub fn plan(
     let mut plan = Plan::default();
     let mut ends: Vec<Running> = running.to_vec();
     let empty = Books::new(processors, parts, &[]);
-    let range = |job: &Job| {
-        let ever = empty.room(job.class).max(1);
-        let least = job.least.clamp(1, ever);
-        (least, job.most.clamp(least, ever))
-    };
     let over = |limit: Option<Nanos>| limit.map(|limit| now.saturating_add(limit));
     // Classes that have a job that waits for the class itself.
     let mut is_full = vec![false; parts.len()];
-    let is_passed = |is_full: &[bool], class: Option<usize>| {
-        class.and_then(|class| is_full.get(class)).copied().unwrap_or(false)
-    };
-    let mut waiting = queue.iter().enumerate();
-    let (class, wanted, at, mut later) = loop {
-        let Some((place, job)) = waiting.next() else { return plan };
-        if is_passed(&is_full, job.class) {
+    let mut head: Option<Head<'_>> = None;
+    for (place, job) in queue.iter().enumerate() {
+        let Job { class, limit, .. } = *job;
+        let full = class.and_then(|class| is_full.get(class)).copied().unwrap_or(false);
+        let (least, most) = (job.least.max(1), job.most.max(job.least).max(1));
+        if full || least > empty.room(class) {
             continue;
         }
-        let (least, most) = range(job);
-        let room = books.room(job.class);
-        if least > room {
-            if let Some((at, later)) = reserve(now, &books, &mut ends, job.class, least) {
-                plan.reserved = Some(Reservation { job: place, at });
-                break (job.class, least, at, later);
+        let mut room = most.min(books.room(class));
+        let is_over = |at: Nanos| over(limit).is_some_and(|end| end <= at);
+        match &head {
+            None if least > room => {
+                let reserved = reserve(now, &books, &mut ends, class, least);
+                let of_class = class.and_then(|class| is_full.get_mut(class));
+                match (&reserved, of_class) {
+                    // It waits for its class, and it cannot be said for how long.
+                    (None, Some(full)) if least > books.below_maximum(class) => *full = true,
+                    _ => {
+                        let at = reserved.as_ref().map(|(at, _)| *at);
+                        plan.reserved = at.map(|at| Reservation { job: place, at });
+                        head = Some(Head { class, wanted: least, reserved });
+                    }
+                }
+                continue;
             }
-            let full = job.class.and_then(|class| is_full.get_mut(class));
-            let Some(full) = full.filter(|_| least > books.below_maximum(job.class)) else {
-                return plan;
-            };
-            *full = true;
-            continue;
-        }
-        let processors = most.min(room);
-        books.take(job.class, processors);
-        plan.starts.push((place, processors));
-        ends.push(Running { processors, until: over(job.limit), class: job.class });
-    };
-    for (place, job) in waiting {
-        if is_passed(&is_full, job.class) {
-            continue;
-        }
-        let (least, most) = range(job);
-        let is_over = over(job.limit).is_some_and(|end| end <= at);
-        let mut room = most.min(books.room(job.class));
-        if !is_over {
+            None => ends.push(Running { processors: room, until: over(limit), class }),
+            Some(Head { reserved: Some((at, _)), .. }) if is_over(*at) => {}
             // What outlasts the reservation takes what the head leaves.
-            room = later.beside(job.class, room, class, wanted);
+            Some(Head { class: of, wanted, reserved: Some((_, later)) }) => {
+                room = later.beside(class, room, *of, *wanted);
+            }
+            Some(head) if head.class == class => continue,
+            Some(head) => room = room.min(books.own_gap(class, head.class)),
         }
         if least > room {
             continue;
         }
-        books.take(job.class, room);
-        if !is_over {
-            later.take(job.class, room);
+        books.take(class, room);
+        if let Some(Head { reserved: Some((at, later)), .. }) = &mut head
+            && !is_over(*at)
+        {
+            later.take(class, room);
         }
         plan.starts.push((place, room));
     }

@@ -169,10 +169,10 @@ impl Classes {
         let shares = answers.iter().any(|it| it.2.allocations.iter().any(|it| it.shared));
         // Circles are by the classes' numbers: a class that shares keeps its circle.
         let mut circles = vec![0; if shares { self.classes.len() + 1 } else { 0 }];
+        let numbered = self.classes.keys().copied().zip(1..);
+        let places: BTreeMap<u64, u16> = if shares { numbered.collect() } else { BTreeMap::new() };
         for (number, processors, answer) in answers {
-            let at = number.and_then(|number| self.classes.keys().position(|it| *it == number));
-            let at = at.map_or(0, |at| at + 1);
-            let circle = u16::try_from(at).unwrap_or(u16::MAX);
+            let circle = number.and_then(|number| places.get(&number)).copied().unwrap_or(0);
             let (mut own, mut masters) = (0_u32, 0_u32);
             for mut it in answer.allocations {
                 if it.shared {

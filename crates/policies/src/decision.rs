@@ -229,7 +229,8 @@ impl Decision {
             let allocation = &mut after.allocations[i];
             if allocation.shared && free > 0 {
                 // As long as anything is free no master shares in fact, and the place that it
-                // leaves is its own now.
+                // leaves is its own now. A circle keeps its processors for its others.
+                free -= u32::from(!self.circles.is_empty());
                 allocation.own_alone();
             }
             if !allocation.shared {
@@ -241,7 +242,19 @@ impl Decision {
                 after.work_list.push(*app);
             }
         }
+        after.cap_circles();
         after
+    }
+
+    /// No circle has more processors than masters.
+    fn cap_circles(&mut self) {
+        let mut masters = vec![0_u32; self.circles.len()];
+        for it in self.allocations.iter().filter(|it| it.shared) {
+            masters.get_mut(usize::from(it.circle)).into_iter().for_each(|masters| *masters += 1);
+        }
+        for (circle, masters) in self.circles.iter_mut().zip(masters) {
+            *circle = masters.min(*circle);
+        }
     }
 
     /// Says whether the decision obeys D1-D5 for this snapshot. O(n) for a work-list in order of

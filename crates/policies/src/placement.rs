@@ -46,7 +46,8 @@
 //! elsewhere, and shares out evenly what several of them can only have together. Masters of theirs
 //! that share do not stand in the circle: each has a seat for one as far as its part of what is
 //! shared goes. An application that has nothing after all that is a guest on the least used
-//! processor of its set.
+//! processor of its set; under a decision that keeps some free, or names circles, its own circle's
+//! come first, and what is kept free last.
 //!
 //! # Invariants
 //! P1  A processor of its own belongs to one application, and no shared one does, but for guests.
@@ -65,7 +66,8 @@
 //!     (as long as the machine has one in its set).
 //! P7  As many processors as the decision keeps free are no application's and no shared master's,
 //!     as far as one is left for masters. No circle shares more processors than the decision gives
-//!     it, and none shares one with another circle.
+//!     it, and none shares one with another circle; but an application that can be nowhere else is
+//!     where it can (P6).
 
 mod at_home;
 mod circle;
@@ -257,10 +259,18 @@ impl Placement {
         fill(&mut seats, tenants, topology, decision, &mut free);
 
         circles.resize_with(sharers.len(), Circle::default);
-        for (circle, room) in circles.iter_mut().zip(&rooms) {
+        let is_bounded = is_bounded(decision);
+        for ((circle, it), room) in circles.iter_mut().zip(&sharers).zip(&rooms) {
             circle.keep(room.most, &mut free);
+            if is_bounded {
+                circle.meet(&it.rooms_of_guests(tenants, topology, room), &mut free);
+            }
         }
         for ((circle, it), room) in circles.iter_mut().zip(&sharers).zip(&rooms) {
+            if is_bounded {
+                let rooms = it.rooms_of_guests(tenants, topology, room);
+                circle.take_in_each(&rooms, room.most, &mut free);
+            }
             let came_from = |tenant: usize| tenants.list[tenant].slots.first().copied();
             let tenants = tenants.list.len();
             let shared_before = circle.renew(&it.masters, room.most, tenants, came_from, &mut free);
@@ -302,7 +312,8 @@ impl Placement {
     /// Applications that have nothing in their set become guests on the processor of it that the
     /// fewest applications use.
     fn put_up(&mut self, decision: &Decision, lodgings: &mut [Lodging]) {
-        let Self { topology, tenants, guests, .. } = self;
+        let Self { topology, tenants, guests, circles, .. } = self;
+        let is_bounded = is_bounded(decision);
         // By processor; counted when there is a guest.
         let mut users: Vec<usize> = Vec::new();
         for (at, allocation) in decision.allocations.iter().enumerate() {
@@ -316,9 +327,17 @@ impl Placement {
             let tenant = &mut tenants.list[at];
             let Some(room) = &tenant.room else { continue };
             let was_on = tenant.slots.first().copied();
+            let circle = circles.get(usize::from(allocation.circle)).filter(|_| allocation.shared);
             let key = |cpu: &usize| {
                 let id = topology.cpus[*cpu].id;
-                (users[*cpu], Some(id) != was_on, id)
+                // What is kept free, and what belongs to others, last.
+                let rank = match circle {
+                    _ if !is_bounded => 0,
+                    Some(circle) if circle.shares(id) => 0,
+                    _ if users[*cpu] > 0 => 1,
+                    _ => 2,
+                };
+                (rank, users[*cpu], Some(id) != was_on, id)
             };
             let cpu = room.cpus.iter().copied().min_by_key(key).expect("a room has a processor");
             let id = topology.cpus[cpu].id;
@@ -339,6 +358,28 @@ struct Sharers {
     masters: Vec<Master>,
     /// Those that stay inside a set.
     pinned: Vec<Master>,
+}
+
+impl Sharers {
+    /// The sets, by id, of those that have no seat: they are guests.
+    fn rooms_of_guests(
+        &self,
+        tenants: &Tenants,
+        topology: &Topology,
+        room: &Room,
+    ) -> Vec<BTreeSet<u32>> {
+        let guests = self.pinned.iter().skip(room.of_pinned);
+        let set = |master: &Master| {
+            let room = tenants.list[master.tenant].room.as_ref()?;
+            Some(room.cpus.iter().map(|cpu| topology.cpus[*cpu].id).collect())
+        };
+        guests.filter_map(set).collect()
+    }
+}
+
+/// Whether the decision says how far masters that share may spread.
+fn is_bounded(decision: &Decision) -> bool {
+    decision.reserved > 0 || !decision.circles.is_empty()
 }
 
 /// The masters that share, by circle; no circle where none shares.

@@ -116,7 +116,14 @@ impl Ledger {
                 // leaves its processor for a free one; those that stay there may be alone then.
                 let entry = self.entries.iter().find(|entry| entry.id == *app);
                 let place = entry.and_then(|entry| entry.target.first()).copied();
-                if place.and_then(|cpu| users.get(&cpu)).is_none_or(|users| *users > 1) {
+                let is_alone = place.and_then(|cpu| users.get(&cpu)) == Some(&1);
+                if let Some(circle) = self.decision.circles.get_mut(usize::from(allocation.circle))
+                    && is_alone
+                {
+                    // Its processor is no longer one of its circle.
+                    *circle = circle.saturating_sub(1);
+                }
+                if !is_alone {
                     let Some(at) = free.iter().position(|cpu| self.placement.may_use(*app, *cpu))
                     else {
                         continue;

@@ -89,30 +89,52 @@ impl Server {
             Job { least, most, limit: it.limit_ns, class }
         };
         let jobs: Vec<Job> = waiting.iter().map(as_job).collect();
-        // What is drained is not given to programs.
-        let drained = u32::try_from(self.drained().len()).unwrap_or(u32::MAX);
-        let processors = self.ledger.processors().saturating_sub(drained);
+        let processors = self.planned();
         let running = self.running_jobs(&classes);
         Some(backfill::plan(now, processors, &classes.parts, &running, &jobs))
     }
 
-    /// The most processors that a job of this submission can have by its class, and the class.
-    pub(super) fn most_in_class(&self, serial: u64) -> Option<(String, u32)> {
-        let class = self.class_by_choice_or_rule(serial)?;
-        let most = self.rules.class_table().classes.get(&class)?.max;
-        Some((class, most))
+    /// The most processors that a job of this submission can ever have, and why not more; `None`:
+    /// all that there are.
+    pub(super) fn most_ever(&self, serial: u64) -> Option<(u32, String)> {
+        let classes = self.class_places();
+        let class = self.class_by_choice_or_rule(serial);
+        let all = self.ledger.processors();
+        let place = classes.of(class.clone());
+        let most = backfill::most_ever(all, &classes.parts, place);
+        let below = place.map_or(u32::MAX, |place| classes.parts[place].most);
+        match class {
+            _ if most >= all => None,
+            Some(class) if most == below => Some((
+                most,
+                format!("the programs of class {class} have so many together (its max)"),
+            )),
+            _ => Some((most, "other classes keep the rest (reserve)".to_owned())),
+        }
+    }
+
+    /// What jobs are planned on: what is drained is not given to programs.
+    fn planned(&self) -> u32 {
+        let drained = u32::try_from(self.drained().len()).unwrap_or(u32::MAX);
+        self.ledger.processors().saturating_sub(drained)
     }
 
     fn class_places(&self) -> ClassPlaces {
         let classes = &self.rules.class_table().classes;
-        let part = |class: &Class| Part {
-            most: class.max,
-            kept: if class.reserve { class.min } else { 0 },
-        };
-        ClassPlaces {
-            parts: classes.values().map(part).collect(),
-            names: classes.keys().cloned().collect(),
+        let mut parts: Vec<Part> =
+            classes.values().map(|class| Part { most: class.max, kept: 0 }).collect();
+        // Minima are served in this order, as far as processors go.
+        let mut order: Vec<(usize, &Class)> =
+            classes.values().enumerate().filter(|(_, class)| class.reserve).collect();
+        order.sort_by(|(_, a), (_, b)| {
+            b.priority.cmp(&a.priority).then(b.weight.total_cmp(&a.weight))
+        });
+        let mut left = self.ledger.processors();
+        for (at, class) in order {
+            parts[at].kept = class.min.min(left);
+            left -= parts[at].kept;
         }
+        ClassPlaces { parts, names: classes.keys().cloned().collect() }
     }
 
     /// What runs, each process once.
@@ -129,10 +151,12 @@ impl Server {
         for connection in jobs.chain(others) {
             if seen.insert(connection.peer.pid) {
                 // Of one in the books it is known, and need not be looked up.
-                let class = match self.ledger.class(AppId(connection.serial)) {
-                    Some(class) => classes.of(Some(class.to_owned())),
-                    None => classes.of(self.class_by_choice_or_rule(connection.serial)),
+                let app = AppId(connection.serial);
+                let class = match self.ledger.holding(app) {
+                    Some(_) => self.ledger.class(app).map(str::to_owned),
+                    None => self.class_by_choice_or_rule(connection.serial),
                 };
+                let class = classes.of(class);
                 all.push(Running { class, ..connection.job.unwrap_or(follows) });
             }
         }
@@ -140,7 +164,7 @@ impl Server {
         let class = |serial: u64| self.ledger.class(AppId(serial)).map(str::to_owned);
         let class = |serial: u64| classes.of(class(serial));
         all.extend(attached.map(|(serial, _)| Running { class: class(*serial), ..follows }));
-        all
+        classes.within_bounds(all, self.planned())
     }
 }
 
@@ -152,6 +176,34 @@ struct ClassPlaces {
 }
 
 impl ClassPlaces {
+    /// Programs that follow their grants share where there are too many of them: those of a class
+    /// have no more than its maximum, and all of them none of what classes keep that they are not
+    /// of.
+    fn within_bounds(&self, running: Vec<Running>, processors: u32) -> Vec<Running> {
+        let kept: u32 = self.parts.iter().map(|part| part.kept).sum();
+        let mut of_others = processors.saturating_sub(kept).max(1);
+        let mut left: Vec<(u32, u32)> =
+            self.parts.iter().map(|part| (part.most, part.kept)).collect();
+        let mut within = |it: &Running| {
+            if it.until.is_some() || it.processors > 1 {
+                return true;
+            }
+            let part = it.class.map(|class| &mut left[class]);
+            let (most, kept) = part.map_or((u32::MAX, 0), |(most, kept)| {
+                let now = (*most, *kept);
+                (*most, *kept) = (most.saturating_sub(1), kept.saturating_sub(1));
+                now
+            });
+            if most > 0 && kept > 0 {
+                return true;
+            }
+            let fits = most > 0 && of_others > 0;
+            of_others -= u32::from(fits);
+            fits
+        };
+        running.into_iter().filter(|it| within(it)).collect()
+    }
+
     fn of(&self, class: Option<String>) -> Option<usize> {
         self.names.binary_search(&class?).ok()
     }
@@ -198,6 +250,8 @@ mod tests {
         let range = Some(Range { least: 2, most: 2 });
         let nightly = ToManager::Submit(Submit { processors: range, ..nightly });
         assert_eq!(submit(&mut server, 5_000_003, nightly), refused, "a rule says so");
+        // So is what others leave no room for, at any time.
+        assert_eq!(submit(&mut server, 5_000_007, job(processors, None)), refused);
         // One processor is kept; what the first one leaves is for one of the small ones.
         for (pid, size, class) in
             [(5_000_004, processors - 1, None), (5_000_005, 1, None), (5_000_006, 1, Some("kept"))]
@@ -210,11 +264,7 @@ mod tests {
         };
         let starts: Vec<i32> =
             server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
-        assert_eq!(starts, [5_000_004], "the second one waits, and it cannot be said for how long");
-        let at = server.queue.iter().position(|place| process(&server, place.id) == 5_000_005);
-        server.queue.remove(at.unwrap());
-        let starts: Vec<i32> =
-            server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
+        // The second one waits, it cannot be said for how long; what is kept is not kept for it.
         assert_eq!(starts, [5_000_004, 5_000_006]);
     }
 }

@@ -142,12 +142,11 @@ impl Server {
         }
         if place.is_none()
             && let Some(Range { least, .. }) = processors
-            && let Some((class, most)) = self.most_in_class(serial)
+            && let Some((most, why)) = self.most_ever(serial)
             && least > most
         {
             let reason = format!(
-                "a job of {least} processors never begins in class {class}: its programs have at \
-                 most {most} together (max in [classes.{class}])"
+                "a job of {least} processors never begins here: it has at most {most}, for {why}"
             );
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }

@@ -70,7 +70,8 @@ pub fn parse(
             .filter(|line| !line.is_empty())
             .collect::<Vec<_>>()
             .join("; ");
-        let message = message.replace("expected u32", "expected a whole number, 0 or more");
+        let message =
+            message.replace("expected u32", "expected a whole number from 0 to 4294967295");
         FileError::Wrong { path: path.to_owned(), line, message }
     };
     let mut workload: Workload = toml::from_str(text)

@@ -1,7 +1,7 @@
 //! Masters that share processors: where each one is, and how turns move them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::free::Free;
 use super::tenants::NOBODY;
@@ -52,6 +52,40 @@ impl Circle {
             let surplus = self.shared.pop().expect("it is longer than something");
             free.put_back(surplus);
         }
+    }
+
+    /// Gives up a processor for each of these sets of which it has none, so that it may take one
+    /// there: the masters of the sets are its own, and are guests on what it has.
+    pub(super) fn meet(&mut self, sets: &[BTreeSet<u32>], free: &mut Free<'_>) {
+        for set in sets {
+            if self.shared.is_empty() || self.shared.iter().any(|id| set.contains(id)) {
+                continue;
+            }
+            let is_free = |id: &u32| free.is_free_id(*id);
+            let spare = self.shared.iter().rposition(|id| !sets.iter().any(|it| it.contains(id)));
+            if let Some(at) = spare.filter(|_| set.iter().any(is_free)) {
+                free.put_back(self.shared.remove(at));
+            }
+        }
+    }
+
+    /// Takes a processor in each of these sets of which it has none, up to `most`.
+    pub(super) fn take_in_each(
+        &mut self,
+        sets: &[BTreeSet<u32>],
+        most: usize,
+        free: &mut Free<'_>,
+    ) {
+        for set in sets {
+            if self.shared.len() < most && !self.shared.iter().any(|id| set.contains(id)) {
+                self.shared.extend(set.iter().copied().find(|id| free.take_id(*id)));
+            }
+        }
+    }
+
+    /// Whether it shares this processor.
+    pub(super) fn shares(&self, id: u32) -> bool {
+        self.shared.contains(&id)
     }
 
     /// Takes the masters that share now, in order of arrival, and takes more processors for them

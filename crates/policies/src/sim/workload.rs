@@ -158,9 +158,18 @@ impl MachineSpec {
             let message = format!("of {sum} processors; it is of all {}", self.processors);
             return Err(Fault::at("speeds", message));
         }
-        if let Some(number) = numbers().find(|it| *it == 0 || !it.is_multiple_of(per_core.into())) {
-            let message = format!("of {number} processors; it is a multiple of {per_core}, a core");
-            return Err(Fault::at("speeds", message));
+        // The last core may have fewer.
+        let mut from = 0;
+        for number in numbers() {
+            from += number;
+            let is_cut =
+                !from.is_multiple_of(per_core.into()) && from != u64::from(self.processors);
+            if number == 0 || is_cut {
+                let message = format!(
+                    "of {number} processors; it is 1 or more, and a multiple of {per_core}, a core"
+                );
+                return Err(Fault::at("speeds", message));
+            }
         }
         match self.speeds.iter().find(|(_, speed)| !(0.05..=1.0).contains(speed)) {
             Some((_, speed)) => Err(Fault::at("speeds", format!("{speed}; it is from 0.05 to 1"))),

@@ -1,7 +1,7 @@
 //! EASY backfilling: worked cases, and what it guarantees for any jobs that keep their limits.
 
 use policies::Nanos;
-use policies::backfill::{Job, Part, Plan, Reservation, Running, plan};
+use policies::backfill::{Job, Part, Plan, Reservation, Running, most_ever, plan};
 use proptest::prelude::*;
 
 fn rigid(processors: u32, limit: Nanos) -> Job {
@@ -35,7 +35,9 @@ fn a_moldable_job_has_the_most_that_delays_nothing() {
     assert_eq!(starts(with(101)), [(1, 2)]);
     // In front it takes all that is free.
     assert_eq!(plan(0, 8, &[], &running, &[with(7)]).starts, [(0, 3)]);
-    assert_eq!(plan(0, 8, &[], &[], &[rigid(99, 7)]).starts, [(0, 8)], "all there are");
+    // One of more than there are waits, and the others pass.
+    assert_eq!(plan(0, 8, &[], &[], &[rigid(99, 7), rigid(8, 7)]).starts, [(1, 8)]);
+    assert_eq!(plan(0, 8, &[], &[], &[Job { least: 2, ..rigid(99, 7) }]).starts, [(0, 8)]);
 }
 
 #[test]
@@ -58,8 +60,9 @@ fn a_job_that_its_class_has_no_room_for_waits_for_its_class_alone() {
     let queue = [of(0, rigid(2, 9)), of(0, rigid(1, 9)), of(1, rigid(4, 9)), rigid(2, 9)];
     let decided = plan(0, 8, &parts, &running, &queue);
     assert_eq!((decided.starts, decided.reserved), (vec![(2, 4), (3, 2)], None));
-    // More than the maximum counts as all of it.
-    assert_eq!(plan(0, 8, &parts, &[], &[of(0, rigid(5, 9))]).starts, [(0, 3)]);
+    // One of more than the maximum never begins, and nothing waits for it.
+    let queue = [of(0, rigid(5, 9)), of(0, rigid(3, 9))];
+    assert_eq!(plan(0, 8, &parts, &[], &queue).starts, [(1, 3)]);
 }
 
 #[test]
@@ -76,7 +79,19 @@ fn what_a_class_keeps_is_no_other_jobs() {
     assert_eq!(decided.starts, [(1, 4)], "at 100 there are two beside its four");
     // All that there is is kept: one is left.
     let all = [Part { most: 8, kept: 8 }];
-    assert_eq!(plan(0, 8, &all, &[], &[rigid(2, 9)]).starts, [(0, 1)]);
+    assert_eq!(plan(0, 8, &all, &[], &[rigid(2, 9), rigid(1, 9)]).starts, [(1, 1)]);
+    assert_eq!(most_ever(8, &all, None), 1);
+}
+
+#[test]
+fn a_job_passes_a_head_without_a_reservation_on_what_its_own_class_keeps() {
+    let parts = [Part { most: 8, kept: 3 }];
+    let running = [Running { until: None, ..runs(4, 0) }];
+    let own = |processors| Job { class: Some(0), limit: None, ..rigid(processors, 0) };
+    // One of eight is free for the head, and three are kept.
+    let queue = [rigid(2, 9), rigid(1, 1), own(2), own(2), own(1)];
+    let decided = plan(0, 8, &parts, &running, &queue);
+    assert_eq!((decided.starts, decided.reserved), (vec![(2, 2), (4, 1)], None));
 }
 
 /// A job of a simulated queue: when it comes, what it says, and what it takes in truth.
@@ -89,11 +104,13 @@ struct Submitted {
 
 fn submitted() -> impl Strategy<Value = Submitted> {
     let class = prop::option::of(0_usize..2);
-    (0_u64..400, 1_u32..9, 0_u32..6, 1_u64..200, 1_u64..200, class).prop_map(
+    // One of eight does not say how long it takes.
+    let limit = (0_u32..8, 1_u64..200).prop_map(|(says, limit)| (says > 0).then_some(limit));
+    (0_u64..400, 1_u32..9, 0_u32..6, limit, 1_u64..200, class).prop_map(
         |(comes, least, more, limit, takes, class)| Submitted {
             comes,
-            job: Job { least, most: least + more, limit: Some(limit), class },
-            takes: takes.min(limit),
+            job: Job { least, most: least + more, limit, class },
+            takes: takes.min(limit.unwrap_or(u64::MAX)),
         },
     )
 }
@@ -113,10 +130,10 @@ proptest! {
         jobs.sort_by_key(|it| it.comes);
         let parts = parts.map(|(most, kept)| Part { most, kept: kept.min(most) });
         let parts = if are_classes { &parts[..] } else { &[] };
-        let most = |class: Option<usize>| {
-            let of_class = class.and_then(|class| parts.get(class));
-            of_class.map_or(processors, |part| part.most).min(processors)
-        };
+        let most = |class: Option<usize>| most_ever(processors, parts, class);
+        // The others wait for ever, by the rule.
+        jobs.retain(|it| it.job.least <= most(it.job.class));
+        let have_limits = jobs.iter().all(|it| it.job.limit.is_some());
         let (mut now, mut running) = (0, Vec::<Run>::new());
         let mut queue: Vec<usize> = Vec::new();
         let (mut next, mut promised) = (0, vec![None; jobs.len()]);
@@ -132,16 +149,17 @@ proptest! {
             let decided = plan(now, processors, parts, &views, &waiting);
             if let Some(Reservation { job, at }) = decided.reserved {
                 let first = promised[queue[job]].get_or_insert(at);
-                prop_assert!(at <= *first, "a reservation moved from {first} to {at}");
+                // One that waited for its class, without a reservation, may have come first.
+                let is_kept = at <= *first || (are_classes && !have_limits);
+                prop_assert!(is_kept, "a reservation moved from {first} to {at}");
             }
             let begins: Vec<usize> = decided.starts.iter().map(|(at, _)| queue[*at]).collect();
             for (job, (_, number)) in begins.iter().zip(&decided.starts) {
                 let Submitted { job: Job { least, most, limit, class }, takes, .. } = jobs[*job];
-                // Fewer only where its class can never have so many.
-                prop_assert!(*number >= 1 && *number <= most);
-                prop_assert!(*number >= least || are_classes);
-                prop_assert!(promised[*job].is_none_or(|at| now <= at), "it starts too late");
-                let until = Some(now + limit.unwrap_or(0));
+                prop_assert!((least..=most).contains(number));
+                let is_late = promised[*job].is_some_and(|at| now > at);
+                prop_assert!(!is_late || (are_classes && !have_limits), "it starts too late");
+                let until = limit.map(|limit| now + limit);
                 running.push((Running { processors: *number, until, class }, now + takes));
                 started += 1;
             }
@@ -155,17 +173,25 @@ proptest! {
             }
             // What is kept is free, but for one that is left to others.
             let kept = |class: usize| parts[class].kept.saturating_sub(used(Some(class)));
-            let of_others = running.iter().filter(|it| it.0.class.is_none()).count() as u32;
-            if of_others > 1 {
+            let of_others = running.iter().filter(|it| it.0.class.is_none());
+            if of_others.map(|it| it.0.processors).sum::<u32>() > 1 {
                 let kept: u32 = (0..parts.len()).map(kept).sum();
                 prop_assert!(used(None) + kept <= processors, "{running:?}");
             }
             queue.retain(|job| !begins.contains(job));
+            // What there is for a job of the class, as its own arithmetic has it.
+            let room = |class: Option<usize>| {
+                let kept: u32 = (0..parts.len())
+                    .filter(|it| Some(*it) != class)
+                    .map(|it| parts[it].kept.saturating_sub(used(Some(it))))
+                    .sum();
+                let free = (processors - kept.min(processors - 1)).saturating_sub(used(None));
+                let below = class.and_then(|class| Some((parts.get(class)?, used(Some(class)))));
+                below.map_or(free, |(part, used)| free.min(part.most - used))
+            };
             if let Some(first) = queue.first() {
                 let Job { least, class, .. } = jobs[*first].job;
-                let free = processors - used(None);
-                let room = if class.is_none() { free } else { free.min(most(class) - used(class)) };
-                prop_assert!(least > room || are_classes, "the first one fits and waits");
+                prop_assert!(least > room(class), "the first one fits and waits");
             }
             let ends = running.iter().map(|it| it.1).filter(|end| *end > now);
             let comes = jobs.get(next).map(|it| it.comes);

@@ -245,3 +245,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_confined_master_brings_its_circle_to_its_set_and_none_goes_where_it_is_kept_free() {
+    let machine = machine(1, 1, 2, 1);
+    let masters = |circle: u16| {
+        let master = |id| Allocation { circle, ..Allocation::shared_master(AppId(id)) };
+        vec![master(1), master(2)]
+    };
+    let mut of_class = Decision::default();
+    (of_class.allocations, of_class.circles) = (masters(1), vec![0, 1]);
+    let mut beside_reserve = Decision::default();
+    (beside_reserve.allocations, beside_reserve.reserved) = (masters(0), 1);
+    for decision in [of_class, beside_reserve] {
+        for set in [0, 1] {
+            let mut placement = Placement::new();
+            // Alone it is on the first processor, and moves when the other one comes.
+            let mut alone = decision.clone();
+            alone.allocations.pop();
+            placement.place(&machine, &alone);
+            placement.confine(AppId(2), &[set]);
+            for _ in 0..3 {
+                let placed = placement.place(&machine, &decision);
+                assert!(placed.iter().all(|(_, cpus)| *cpus == [set]), "{placed:?} of {set}");
+            }
+        }
+    }
+}
