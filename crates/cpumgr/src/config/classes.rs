@@ -28,7 +28,12 @@ const MOST: usize = 1000;
 
 /// What one source says of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[serde(
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    default,
+    expecting = "a table, as [classes.night] with min, max, weight, priority, reserve, open"
+)]
 pub struct ClassRule {
     /// Processors that its programs have before others get more than theirs.
     pub min: Option<u32>,

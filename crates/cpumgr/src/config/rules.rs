@@ -23,7 +23,12 @@ pub(crate) const ADMIN_GROUP: &str = "cpumgr";
 
 /// Of one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[serde(
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    default,
+    expecting = "a table, as [users.ann] with weight"
+)]
 pub struct UserRule {
     /// Its share relative to other users.
     #[serde(deserialize_with = "weight")]
@@ -37,7 +42,12 @@ pub struct UserRule {
 
 /// Of programs of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[serde(
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    default,
+    expecting = "a table, as [programs.make] with weight"
+)]
 pub struct ProgramRule {
     /// Its share relative to other programs of its user.
     #[serde(deserialize_with = "weight")]

@@ -20,6 +20,8 @@ fn a_mistake_is_named_with_its_line_and_with_what_is_allowed() {
         ("mpl = \"some\"", 1, &["number of programs"]),
         ("mpl = -1", 1, &["\"-1\"", "number of programs", "0 to 4294967295"]),
         ("[classes.a]\nmin = -1", 2, &["`-1`", "a whole number from 0 to 4294967295"]),
+        ("[classes]\na = 3", 2, &["`3`", "a table", "[classes.night]"]),
+        ("[users]\nann = 3", 2, &["`3`", "a table", "[users.ann]"]),
         ("smt = \"both\"", 1, &["spread", "pack"]),
         ("#\nstrangers = \"hate\"", 2, &["leave", "ignore"]),
         ("cpus = \"1-x\"", 1, &["0-3,8"]),
