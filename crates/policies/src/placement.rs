@@ -260,16 +260,13 @@ impl Placement {
 
         circles.resize_with(sharers.len(), Circle::default);
         let is_bounded = is_bounded(decision);
-        for ((circle, it), room) in circles.iter_mut().zip(&sharers).zip(&rooms) {
+        for (circle, room) in circles.iter_mut().zip(&rooms) {
             circle.keep(room.most, &mut free);
-            if is_bounded {
-                circle.meet(&it.rooms_of_guests(tenants, topology, room), &mut free);
-            }
         }
         for ((circle, it), room) in circles.iter_mut().zip(&sharers).zip(&rooms) {
             if is_bounded {
                 let rooms = it.rooms_of_guests(tenants, topology, room);
-                circle.take_in_each(&rooms, room.most, &mut free);
+                circle.meet(&rooms, room.most, &mut free);
             }
             let came_from = |tenant: usize| tenants.list[tenant].slots.first().copied();
             let tenants = tenants.list.len();
@@ -361,6 +358,10 @@ struct Sharers {
 }
 
 impl Sharers {
+    fn is_empty(&self) -> bool {
+        self.masters.is_empty() && self.pinned.is_empty()
+    }
+
     /// The sets, by id, of those that have no seat: they are guests.
     fn rooms_of_guests(
         &self,
@@ -422,14 +423,17 @@ fn share_out(left: usize, sharers: &[Sharers], decision: &Decision) -> Vec<Room>
         let most = if kept == 0 { it.masters.len() } else { it.masters.len().min(own.max(1)) };
         return vec![Room { of_pinned: shared - own, most }];
     }
-    // Each has one, as far as they go, then in their order what the decision says.
+    // Each has one, as far as they go, first those whose masters have no sets; then in their order
+    // what the decision says.
     let mut rest = left;
-    let one = |it: &Sharers| {
-        let one = usize::from(!it.masters.is_empty() || !it.pinned.is_empty()).min(rest);
-        rest -= one;
-        one
-    };
-    let ones: Vec<usize> = sharers.iter().map(one).collect();
+    let mut ones = vec![0; sharers.len()];
+    for has_masters in [true, false] {
+        for (one, it) in ones.iter_mut().zip(sharers) {
+            let is_next = it.masters.is_empty() != has_masters && !it.is_empty();
+            *one += usize::from(is_next).min(rest);
+            rest -= *one * usize::from(is_next);
+        }
+    }
     let room = |((it, one), circle): ((&Sharers, &usize), &u32)| {
         let more = (*circle as usize).saturating_sub(*one).min(rest) * one;
         rest -= more;

@@ -126,7 +126,12 @@ impl Ledger {
             .filter(|it| !it.shared)
             .map(|it| it.processors)
             .sum();
-        max.saturating_sub(has)
+        // And what its masters share.
+        let mut shared = self.decision.allocations.iter().filter(of_class).filter(|it| it.shared);
+        let circle = shared.next().map(|it| usize::from(it.circle));
+        let shared = circle.and_then(|circle| self.decision.circles.get(circle));
+        let shared = shared.copied().unwrap_or(0);
+        max.saturating_sub(has).saturating_sub(shared)
     }
 }
 

@@ -16,12 +16,13 @@
 //! - A manager that follows a killed one takes over the numbers and the ends of jobs that run
 //!   (`inheriting`).
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use arena::message::Range;
 use platform::process::Pid;
 use policies::backfill::{self, Job, Part, Plan, Running};
-use policies::{AppId, Class};
+use policies::{AppId, AppView, Class, share};
 
 use super::Server;
 use super::connection::Connection;
@@ -123,14 +124,15 @@ impl Server {
         let classes = &self.rules.class_table().classes;
         let mut parts: Vec<Part> =
             classes.values().map(|class| Part { most: class.max, kept: 0 }).collect();
-        // Minima are served in this order, as far as processors go.
-        let mut order: Vec<(usize, &Class)> =
-            classes.values().enumerate().filter(|(_, class)| class.reserve).collect();
-        order.sort_by(|(_, a), (_, b)| {
-            b.priority.cmp(&a.priority).then(b.weight.total_cmp(&a.weight))
+        // Minima are served in the order of `policies::Classes`, as far as processors go.
+        let numbered = classes.iter().enumerate().filter(|(_, (_, class))| class.reserve);
+        let mut order: Vec<(usize, &Class, u64)> =
+            numbered.map(|(at, (name, class))| (at, class, AppView::number_of(name))).collect();
+        order.sort_by_key(|(_, class, number)| {
+            (Reverse(class.priority), Reverse(share::fixed(class.weight)), *number)
         });
         let mut left = self.ledger.processors();
-        for (at, class) in order {
+        for (at, class, _) in order {
             parts[at].kept = class.min.min(left);
             left -= parts[at].kept;
         }

@@ -54,31 +54,23 @@ impl Circle {
         }
     }
 
-    /// Gives up a processor for each of these sets of which it has none, so that it may take one
-    /// there: the masters of the sets are its own, and are guests on what it has.
-    pub(super) fn meet(&mut self, sets: &[BTreeSet<u32>], free: &mut Free<'_>) {
+    /// Takes a processor in each of these sets of which it has none, up to `most`, or in place of
+    /// one that is in none of them: the masters of the sets are its own, and are guests on what it
+    /// has. To be called when all circles have kept theirs.
+    pub(super) fn meet(&mut self, sets: &[BTreeSet<u32>], most: usize, free: &mut Free<'_>) {
         for set in sets {
-            if self.shared.is_empty() || self.shared.iter().any(|id| set.contains(id)) {
+            if self.shared.iter().any(|id| set.contains(id)) {
                 continue;
             }
-            let is_free = |id: &u32| free.is_free_id(*id);
             let spare = self.shared.iter().rposition(|id| !sets.iter().any(|it| it.contains(id)));
-            if let Some(at) = spare.filter(|_| set.iter().any(is_free)) {
-                free.put_back(self.shared.remove(at));
+            if self.shared.len() >= most && spare.is_none() {
+                continue;
             }
-        }
-    }
-
-    /// Takes a processor in each of these sets of which it has none, up to `most`.
-    pub(super) fn take_in_each(
-        &mut self,
-        sets: &[BTreeSet<u32>],
-        most: usize,
-        free: &mut Free<'_>,
-    ) {
-        for set in sets {
-            if self.shared.len() < most && !self.shared.iter().any(|id| set.contains(id)) {
-                self.shared.extend(set.iter().copied().find(|id| free.take_id(*id)));
+            let Some(id) = set.iter().copied().find(|id| free.take_id(*id)) else { continue };
+            if let Some(at) = spare.filter(|_| self.shared.len() >= most) {
+                free.put_back(std::mem::replace(&mut self.shared[at], id));
+            } else {
+                self.shared.push(id);
             }
         }
     }

@@ -186,11 +186,6 @@ impl<'a> Free<'a> {
         self.topology.index_of(id).is_some_and(|cpu| self.take(cpu))
     }
 
-    /// Whether there is a processor of this id that no application has.
-    pub(super) fn is_free_id(&self, id: u32) -> bool {
-        self.topology.index_of(id).is_some_and(|cpu| self.free[cpu])
-    }
-
     /// Gives back a processor that was taken.
     pub(super) fn put_back(&mut self, id: u32) {
         let Some(cpu) = self.topology.index_of(id).filter(|&cpu| !self.free[cpu]) else {
