@@ -1,6 +1,7 @@
 #!/bin/busybox sh
 # The first process of the guest: runs the programs that the file `list` names, and says what became of them.
-# A line of the list: the most seconds, the last second in which it may begin, a name, the command. Lines that start with @ are for xtask.
+# A line of the list: the most seconds, the last second in which it may begin, a name, the command.
+# Lines that start with @ are for xtask.
 export PATH=/bin HOME=/ TMPDIR=/tmp NANOS_CPUMGR=off
 busybox mkdir -p /proc /sys /dev /tmp
 busybox mount -t proc proc /proc

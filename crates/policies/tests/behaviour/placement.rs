@@ -578,15 +578,15 @@ proptest! {
             let placed = placement.place(&machine, &decision);
             let mut users: BTreeMap<u32, BTreeSet<Option<u16>>> = BTreeMap::new();
             for ((app, cpus), allocation) in placed.iter().zip(&decision.allocations) {
-                let who = allocation.shared.then_some(allocation.circle);
+                let user = allocation.shared.then_some(allocation.circle);
                 prop_assert_eq!(cpus.len(), allocation.processors as usize, "{}", app);
                 for cpu in cpus {
-                    users.entry(*cpu).or_default().insert(who);
+                    users.entry(*cpu).or_default().insert(user);
                 }
             }
-            prop_assert!(users.values().all(|who| who.len() == 1), "{users:?}");
+            prop_assert!(users.values().all(|of_cpu| of_cpu.len() == 1), "{users:?}");
             for (circle, most) in (0..).zip(&decision.circles) {
-                let of_circle = users.values().filter(|who| who.contains(&Some(circle))).count();
+                let of_circle = users.values().filter(|it| it.contains(&Some(circle))).count();
                 prop_assert!(of_circle <= *most as usize, "{of_circle} of {most}");
             }
         }
