@@ -511,6 +511,9 @@ is_fenced() { grep -q '/cpumgr/nanos-program-' "/proc/$(pid "$1")/cgroup"; }
 # --- the package's end
 
 upgrades() {
+    # A configuration of the administrator's, which the upgrade has to keep.
+    printf 'quantum = "40ms"\n' > /etc/cpumgr/cpumgr.toml
+    cpumgr reload || return 1
     two_teams || return 1
     # What unpacking alone does to teams, without a restart: it loads the machine for a minute.
     local from; from=$(monotonic)
