@@ -208,7 +208,12 @@ impl Judge {
                 let team = (moment.master, threads);
                 let sample = self.witness.look(&asat.roster, team, now, engine::absences());
                 match sample.missing() {
-                    Some(missing) if sample.is_doubtful() => Some(Verdict::Doubtful { missing }),
+                    Some(0) => Some(Verdict::Good),
+                    // The kernel may put two of its own threads on one processor while another one
+                    // is idle: the time of a thread does not tell them from a stranger.
+                    Some(missing) if sample.is_doubtful() || has_room(asat, threads, moment) => {
+                        Some(Verdict::Doubtful { missing })
+                    }
                     Some(missing) => Some(verdict_of(missing)),
                     // No number at all: the kernel does not count. A team that only slept needs no
                     // test.
@@ -283,7 +288,7 @@ fn plan(settings: &Settings) -> Plan {
     Plan { bad_time, watch, early_stop }
 }
 
-/// True when the machine runs so few threads that one more of the program has a processor.
+/// True when the machine runs so few threads that `threads` of the program have processors.
 fn has_room(asat: &Asat, threads: usize, moment: &Moment) -> bool {
     load::runnable().is_some_and(|all| {
         let others = (all as usize).saturating_sub(moment.awake);
