@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// The package's version in place of the workspace's.
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
+    /// The manager as tests have it, in place of a release, which takes minutes.
+    #[arg(skip)]
+    pub(crate) of_tests: bool,
     /// For a guest that unpacks it slowly: not compressed.
     #[arg(skip)]
     pub(crate) is_plain: bool,
@@ -42,10 +45,12 @@ pub(crate) struct Built {
 
 impl Built {
     /// Builds both, or takes what is there.
-    pub(crate) fn new(workspace: &Workspace, as_built: bool) -> anyhow::Result<Self> {
-        let program = workspace.target.join("release/cpumgr");
+    pub(crate) fn new(workspace: &Workspace, options: &Options) -> anyhow::Result<Self> {
+        let (folder, profile) =
+            if options.of_tests { ("debug", "dev") } else { ("release", "release") };
+        let program = workspace.target.join(folder).join("cpumgr");
         let shim = workspace.target.join(Form::Shipped.folder());
-        if as_built {
+        if options.as_built {
             for file in [&program, &shim.join("libgomp.so.1")] {
                 if !file.is_file() {
                     bail!("--as-built: there is no {}; leave the option out", file.display());
@@ -53,7 +58,7 @@ impl Built {
             }
             return Ok(Self { program, shim });
         }
-        must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
+        must_succeed(&mut workspace.cargo(["build", "--profile", profile, "--package", "cpumgr"]))?;
         Ok(Self { program, shim: shim::run(workspace, Form::Shipped)? })
     }
 }
@@ -87,7 +92,7 @@ pub(crate) fn version(options: &Options) -> String {
 
 /// `cargo xtask deb`.
 pub(crate) fn deb(workspace: &Workspace, options: &Options) -> anyhow::Result<PathBuf> {
-    let built = Built::new(workspace, options.as_built)?;
+    let built = Built::new(workspace, options)?;
     deb::make(
         workspace,
         &built,
@@ -98,7 +103,7 @@ pub(crate) fn deb(workspace: &Workspace, options: &Options) -> anyhow::Result<Pa
 
 /// `cargo xtask tarball`.
 pub(crate) fn tarball(workspace: &Workspace, options: &Options) -> anyhow::Result<PathBuf> {
-    let built = Built::new(workspace, options.as_built)?;
+    let built = Built::new(workspace, options)?;
     tarball::make(workspace, &built, &version(options))
 }
 
