@@ -47,6 +47,7 @@ pub use sections::{Sections, sections};
 pub use slices::{ParChunksMut, ParChunksMut2, par_chunks_mut};
 
 use crate::parts;
+use crate::per_thread::PerThread;
 use dealer::{Dealer, Loop};
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
@@ -99,6 +100,29 @@ impl ParFor {
     pub fn run<F: Fn(usize) + Sync>(self, body: F) {
         // The body moves along: what the workers need is in one place.
         self.run_chunks(move |chunk| chunk.for_each(&body));
+    }
+
+    /// Runs `body` once for each number of the range, with the value that `storage` has for the
+    /// thread. The value is looked up once for each chunk, so that a loop of short iterations costs
+    /// what [`ParFor::run_chunks`] over a table of one's own costs.
+    ///
+    /// ```
+    /// use nanothreads::{PerThread, par_for};
+    /// let histograms = PerThread::new(|| [0_u32; 10]);
+    /// par_for(0..1_000).run_with(&histograms, |own, i| own[i % 10] += 1);
+    /// assert_eq!(histograms.into_values().map(|own| own[3]).sum::<u32>(), 100);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`ParFor::run`]; and when `storage` is in use on the thread, as [`PerThread::with`]:
+    /// `body` may not ask it for its value again.
+    pub fn run_with<T, M, F>(self, storage: &PerThread<T, M>, body: F)
+    where
+        T: Send,
+        M: Fn() -> T + Sync,
+        F: Fn(&mut T, usize) + Sync,
+    {
+        self.run_chunks(move |chunk| storage.with(|own| chunk.for_each(|i| body(own, i))));
     }
 
     /// Runs `body` once for each chunk of the range. Chunks are not empty.

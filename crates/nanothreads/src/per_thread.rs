@@ -16,7 +16,7 @@ use std::fmt;
 /// ```
 /// use nanothreads::{PerThread, par_for};
 /// let histograms = PerThread::new(|| [0_u32; 10]);
-/// par_for(0..1_000).run(|i| histograms.with(|own| own[i % 10] += 1));
+/// par_for(0..1_000).run_with(&histograms, |own, i| own[i % 10] += 1);
 /// let sum = histograms.into_values().fold([0; 10], |mut sum, own| {
 ///     sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
 ///     sum
@@ -25,17 +25,20 @@ use std::fmt;
 /// ```
 ///
 /// A `with` is a few loads and a check, some nanoseconds, and keeps the compiler from making vector
-/// code of the loop around it. Where an iteration is as short as that, call it once for each chunk
-/// ([`ParFor::run_chunks`](crate::ParFor::run_chunks)), which costs as much as a table of one's own
-/// in [`ParFor::reduce_chunks`](crate::ParFor::reduce_chunks):
+/// code of the loop around it. [`ParFor::run_with`](crate::ParFor::run_with) calls it once for each
+/// chunk, which costs as much as a table of one's own in
+/// [`ParFor::reduce_chunks`](crate::ParFor::reduce_chunks). Elsewhere it is called where it is
+/// needed:
 ///
 /// ```
 /// use nanothreads::{PerThread, par_for};
-/// let histograms = PerThread::new(|| [0_u32; 10]);
-/// par_for(0..1_000).run_chunks(|chunk| {
-///     histograms.with(|own| chunk.for_each(|i| own[i % 10] += 1));
+/// let found = PerThread::new(Vec::new);
+/// par_for(0..1_000).run(|i| {
+///     if i % 100 == 7 {
+///         found.with(|own| own.push(i));
+///     }
 /// });
-/// assert!(histograms.into_values().all(|own| own.iter().sum::<u32>() > 0));
+/// assert_eq!(found.into_values().map(|own| own.len()).sum::<usize>(), 10);
 /// ```
 ///
 /// The values travel to the thread that reads them:

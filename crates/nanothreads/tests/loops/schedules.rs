@@ -2,7 +2,7 @@
 
 use crate::team_of_four::{four, four_alone, four_answer, panic_of, schedules};
 use nanothreads::{
-    Schedule, doacross, join, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline,
+    PerThread, Schedule, doacross, join, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline,
     pipeline_2d, sections,
 };
 use proptest::prelude::*;
@@ -21,6 +21,25 @@ fn each_iteration_runs_once_under_every_schedule() {
             });
             assert!(times.iter().all(|t| t.load(Relaxed) == 1), "{schedule:?} {length}");
         }
+    }
+}
+
+#[test]
+fn each_iteration_runs_once_with_the_value_of_its_thread() {
+    own_process!();
+    let _masters = four();
+    for schedule in schedules() {
+        let seen = PerThread::new(Vec::new);
+        par_for(3..503).schedule(schedule).run_with(&seen, |own, i| {
+            own.push((i, std::thread::current().id()));
+        });
+        let mut all = Vec::new();
+        for own in seen.into_values() {
+            assert!(own.iter().all(|(_, thread)| *thread == own[0].1), "{schedule:?}");
+            all.extend(own.into_iter().map(|(i, _)| i));
+        }
+        all.sort_unstable();
+        assert!(all.into_iter().eq(3..503), "{schedule:?}");
     }
 }
 
