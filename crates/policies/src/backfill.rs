@@ -39,6 +39,18 @@ pub struct Part {
     pub most: u32,
     /// Processors that no other jobs have.
     pub kept: u32,
+    /// The same beside what runs now, where that is less: each class with programs has a processor
+    /// for their masters before any class has its minimum. Later jobs are promised nothing of the
+    /// difference, which comes and goes with programs.
+    pub kept_now: u32,
+}
+
+impl Part {
+    /// Of a class that keeps the same whatever runs.
+    #[must_use]
+    pub fn new(most: u32, kept: u32) -> Self {
+        Self { most, kept, kept_now: kept }
+    }
 }
 
 /// A job that runs.
@@ -84,10 +96,11 @@ pub struct Plan {
 }
 
 /// Processors of each class at a time.
-#[derive(Clone)]
 struct Books<'a> {
     processors: u32,
     parts: &'a [Part],
+    /// Of a part what it keeps then.
+    keeps: fn(&Part) -> u32,
     used: u64,
     /// By class.
     used_by: Vec<u64>,
@@ -96,17 +109,29 @@ struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    fn new(processors: u32, parts: &'a [Part], running: &[Running]) -> Self {
-        let kept = parts.iter().map(|part| u64::from(part.kept)).sum();
-        let mut books = Self { processors, parts, used: 0, used_by: vec![0; parts.len()], kept };
+    fn new(
+        processors: u32,
+        parts: &'a [Part],
+        keeps: fn(&Part) -> u32,
+        running: &[Running],
+    ) -> Self {
+        let kept = parts.iter().map(|part| u64::from(keeps(part))).sum();
+        let used_by = vec![0; parts.len()];
+        let mut books = Self { processors, parts, keeps, used: 0, used_by, kept };
         running.iter().for_each(|it| books.take(it.class, it.processors));
         books
+    }
+
+    /// As nothing but jobs that run and end makes them: what classes keep is all of it. So no
+    /// program that comes or goes moves a promise back.
+    fn later(processors: u32, parts: &'a [Part], running: &[Running]) -> Self {
+        Self::new(processors, parts, |part| part.kept, running)
     }
 
     /// What the class keeps and does not use.
     fn gap(&self, class: Option<usize>) -> u64 {
         let Some(class) = class.filter(|class| *class < self.parts.len()) else { return 0 };
-        u64::from(self.parts[class].kept).saturating_sub(self.used_by[class])
+        u64::from((self.keeps)(&self.parts[class])).saturating_sub(self.used_by[class])
     }
 
     fn change(&mut self, class: Option<usize>, change: impl Fn(u64) -> u64) {
@@ -185,7 +210,7 @@ struct Head<'a> {
 /// The most that a job of the class can ever have.
 #[must_use]
 pub fn most_ever(processors: u32, parts: &[Part], class: Option<usize>) -> u32 {
-    Books::new(processors, parts, &[]).room(class)
+    Books::later(processors, parts, &[]).room(class)
 }
 
 /// What starts now on `processors`, of which `running` have theirs; classes have their `parts`.
@@ -198,10 +223,10 @@ pub fn plan(
     running: &[Running],
     queue: &[Job],
 ) -> Plan {
-    let mut books = Books::new(processors, parts, running);
+    let mut books = Books::new(processors, parts, |part| part.kept_now.min(part.kept), running);
     let mut plan = Plan::default();
     let mut ends: Vec<Running> = running.to_vec();
-    let empty = Books::new(processors, parts, &[]);
+    let empty = Books::later(processors, parts, &[]);
     let over = |limit: Option<Nanos>| limit.map(|limit| now.saturating_add(limit));
     // Classes that have a job that waits for the class itself.
     let mut is_full = vec![false; parts.len()];
@@ -263,7 +288,7 @@ fn reserve<'a>(
     wanted: u32,
 ) -> Option<(Nanos, Books<'a>)> {
     ends.sort_by_key(|it| it.until.unwrap_or(Nanos::MAX));
-    let mut later = books.clone();
+    let mut later = Books::later(books.processors, books.parts, ends);
     let mut at = None;
     for it in ends.iter() {
         let Some(until) = it.until else { break };

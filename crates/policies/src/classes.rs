@@ -25,9 +25,9 @@
 //! Which class a program is in: [`rules`](self::Rules), by what the manager knows of it; a policy
 //! sees the class's number only ([`AppView::class`](crate::AppView::class)).
 
+mod minima;
 mod rules;
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,7 @@ use crate::parameter::{Parameter, ParameterError, Value};
 use crate::policy::{Needs, Policy};
 use crate::share::{self, Claim};
 use crate::snapshot::{AppId, AppView, MAX_WEIGHT, MIN_WEIGHT, Snapshot};
+pub use minima::{Demand, minima};
 pub use rules::{Rule, RuleFault, Rules, Subject};
 
 /// What a class may have.
@@ -113,6 +114,15 @@ impl Members<'_> {
         let sum: u64 = self.apps.iter().map(|app| u64::from(app.wants())).sum();
         u32::try_from(sum).unwrap_or(u32::MAX).min(self.class.max)
     }
+
+    fn demand(&self) -> Demand<'_> {
+        Demand {
+            number: self.number,
+            class: self.class,
+            inhabited: !self.apps.is_empty(),
+            wants: self.wants(),
+        }
+    }
 }
 
 impl Classes {
@@ -152,8 +162,7 @@ impl Classes {
             .into_iter()
             .map(|(number, apps)| Members { number, class: class(number), apps })
             .collect();
-        members
-            .sort_by_key(|it| (Reverse(it.class.priority), Reverse(share::fixed(it.class.weight))));
+        members.sort_by_cached_key(|it| it.demand().order());
         members
     }
 
@@ -218,20 +227,8 @@ impl Classes {
 /// Processors of each class; see the rule. `None`: there are more classes with programs than
 /// processors, and masters always run.
 fn divide(snapshot: &Snapshot<'_>, members: &[Members<'_>]) -> Option<Vec<u32>> {
-    let inhabited = members.iter().filter(|it| !it.apps.is_empty()).count() as u64;
-    if snapshot.master_always && inhabited > u64::from(snapshot.processors) {
-        return None;
-    }
-    // A processor for the masters of each, then minima.
-    let master = |it: &Members<'_>| u32::from(snapshot.master_always && !it.apps.is_empty());
-    let mut left = snapshot.processors - members.iter().map(master).sum::<u32>();
-    let mut floors = Vec::with_capacity(members.len());
-    for it in members {
-        let kept = if it.class.reserve { it.class.min } else { it.class.min.min(it.wants()) };
-        let more = kept.saturating_sub(master(it)).min(left);
-        left -= more;
-        floors.push(master(it) + more);
-    }
+    let demands: Vec<Demand<'_>> = members.iter().map(Members::demand).collect();
+    let floors = minima(snapshot.processors, snapshot.master_always, &demands)?;
     let mut parts = vec![0; members.len()];
     let mut at = 0;
     let mut rest = snapshot.processors;

@@ -16,13 +16,13 @@
 //! - A manager that follows a killed one takes over the numbers and the ends of jobs that run
 //!   (`inheriting`).
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arena::message::Range;
 use platform::process::Pid;
 use policies::backfill::{self, Job, Part, Plan, Running};
-use policies::{AppId, AppView, Class, share};
+use policies::classes::{Demand, minima};
+use policies::{AppId, AppView, Class};
 
 use super::Server;
 use super::connection::Connection;
@@ -83,15 +83,16 @@ impl Server {
         if !runs_a_job && waiting.iter().all(|it| it.processors.is_none()) {
             return None;
         }
-        let classes = self.class_places();
+        let mut classes = self.class_places();
+        let processors = self.planned();
+        let running = self.running_jobs(&classes);
+        let running = classes.beside(running, processors);
         let as_job = |it: &&Place| {
             let Range { least, most } = it.processors.unwrap_or(Range { least: 1, most: 1 });
             let class = classes.of(self.class_by_choice_or_rule(it.serial));
             Job { least, most, limit: it.limit_ns, class }
         };
         let jobs: Vec<Job> = waiting.iter().map(as_job).collect();
-        let processors = self.planned();
-        let running = self.running_jobs(&classes);
         Some(backfill::plan(now, processors, &classes.parts, &running, &jobs))
     }
 
@@ -120,27 +121,12 @@ impl Server {
         self.ledger.processors().saturating_sub(drained)
     }
 
-    fn class_places(&self) -> ClassPlaces {
-        let classes = &self.rules.class_table().classes;
-        let mut parts: Vec<Part> =
-            classes.values().map(|class| Part { most: class.max, kept: 0 }).collect();
-        // Minima are served in the order of `policies::Classes`, as far as processors go.
-        let numbered = classes.iter().enumerate().filter(|(_, (_, class))| class.reserve);
-        let mut order: Vec<(usize, &Class, u64)> =
-            numbered.map(|(at, (name, class))| (at, class, AppView::number_of(name))).collect();
-        order.sort_by_key(|(_, class, number)| {
-            (Reverse(class.priority), Reverse(share::fixed(class.weight)), *number)
-        });
-        let mut left = self.ledger.processors();
-        for (at, class, _) in order {
-            parts[at].kept = class.min.min(left);
-            left -= parts[at].kept;
-        }
-        ClassPlaces { parts, names: classes.keys().cloned().collect() }
+    fn class_places(&self) -> ClassPlaces<'_> {
+        ClassPlaces::new(&self.rules.class_table().classes, self.ledger.processors())
     }
 
     /// What runs, each process once.
-    fn running_jobs(&self, classes: &ClassPlaces) -> Vec<Running> {
+    fn running_jobs(&self, classes: &ClassPlaces<'_>) -> Vec<Running> {
         let follows = Running { processors: 1, until: None, class: None };
         let mut seen: BTreeSet<Pid> = BTreeSet::new();
         let waits = self.waiting_processes();
@@ -166,26 +152,64 @@ impl Server {
         let class = |serial: u64| self.ledger.class(AppId(serial)).map(str::to_owned);
         let class = |serial: u64| classes.of(class(serial));
         all.extend(attached.map(|(serial, _)| Running { class: class(*serial), ..follows }));
-        classes.within_bounds(all, self.planned())
+        all
     }
 }
 
 /// The classes as a plan knows them: by their places.
-struct ClassPlaces {
+struct ClassPlaces<'a> {
+    /// In order of their names.
+    classes: Vec<(&'a str, &'a Class)>,
     parts: Vec<Part>,
-    /// In order.
-    names: Vec<String>,
 }
 
-impl ClassPlaces {
-    /// Programs that follow their grants share where there are too many of them: those of a class
-    /// have no more than its maximum, and all of them none of what classes keep that they are not
-    /// of.
-    fn within_bounds(&self, running: Vec<Running>, processors: u32) -> Vec<Running> {
-        let kept: u32 = self.parts.iter().map(|part| part.kept).sum();
+impl<'a> ClassPlaces<'a> {
+    /// Where nothing runs yet.
+    fn new(classes: &'a BTreeMap<String, Class>, processors: u32) -> Self {
+        let classes: Vec<_> = classes.iter().map(|(name, it)| (name.as_str(), it)).collect();
+        let parts = classes.iter().map(|(_, class)| Part::new(class.max, 0)).collect();
+        let mut places = Self { classes, parts };
+        for (at, kept) in places.kept(processors, &[]).into_iter().enumerate() {
+            places.parts[at] = Part::new(places.parts[at].most, kept);
+        }
+        places
+    }
+
+    /// What each class keeps, as the policy has it that divides by classes.
+    fn kept(&self, processors: u32, running: &[Running]) -> Vec<u32> {
+        // By class; the last one: of no class.
+        let mut used = vec![0_u32; self.classes.len() + 1];
+        for it in running {
+            let used = &mut used[it.class.unwrap_or(self.classes.len())];
+            *used = used.saturating_add(it.processors);
+        }
+        let others = Class::default();
+        let named = self.classes.iter().map(|(name, it)| (Some(AppView::number_of(name)), *it));
+        let demand = |((number, class), used): ((Option<u64>, _), &u32)| Demand {
+            number,
+            class,
+            inhabited: *used > 0,
+            wants: *used,
+        };
+        let demands: Vec<Demand<'_>> =
+            named.chain([(None, &others)]).zip(&used).map(demand).collect();
+        // More classes than processors: all masters share, and nothing is kept.
+        let floors = minima(processors, true, &demands).unwrap_or_else(|| vec![0; used.len()]);
+        let kept = |((_, class), floor): (&(_, &Class), u32)| if class.reserve { floor } else { 0 };
+        self.classes.iter().zip(floors).map(kept).collect()
+    }
+
+    /// Learns what runs; returns what of it a plan counts. Programs that follow their grants share
+    /// where there are too many of them: those of a class have no more than its maximum, and all of
+    /// them none of what classes keep that they are not of.
+    fn beside(&mut self, running: Vec<Running>, processors: u32) -> Vec<Running> {
+        for (at, kept) in self.kept(processors, &running).into_iter().enumerate() {
+            self.parts[at].kept_now = kept;
+        }
+        let kept: u32 = self.parts.iter().map(|part| part.kept_now).sum();
         let mut of_others = processors.saturating_sub(kept).max(1);
         let mut left: Vec<(u32, u32)> =
-            self.parts.iter().map(|part| (part.most, part.kept)).collect();
+            self.parts.iter().map(|part| (part.most, part.kept_now)).collect();
         let mut within = |it: &Running| {
             if it.until.is_some() || it.processors > 1 {
                 return true;
@@ -207,7 +231,8 @@ impl ClassPlaces {
     }
 
     fn of(&self, class: Option<String>) -> Option<usize> {
-        self.names.binary_search(&class?).ok()
+        let class = class?;
+        self.classes.binary_search_by_key(&class.as_str(), |(name, _)| name).ok()
     }
 }
 
@@ -268,5 +293,55 @@ mod tests {
             server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
         // The second one waits, it cannot be said for how long; what is kept is not kept for it.
         assert_eq!(starts, [5_000_004, 5_000_006]);
+    }
+
+    #[test]
+    fn a_plan_keeps_for_classes_what_the_policy_keeps_in_its_order_and_beside_masters() {
+        // In their order in a file `zeta` is before `alpha`, as in the policy's, not by name.
+        let site = "[classes.zeta]\nmin = 2\nreserve = true\n[classes.alpha]\nmin = 2\n\
+                    reserve = true\n[classes.small]\n";
+        let rules = Rules::of(&Config::parse(site).unwrap());
+        let table = &rules.class_table().classes;
+        let kept = |processors: u32, classes: &[Option<&str>]| {
+            let mut places = ClassPlaces::new(table, processors);
+            let at_rest = ["zeta", "alpha"].map(|it| places.of(Some(it.to_owned())).unwrap());
+            let ever = at_rest.map(|at| places.parts[at].kept);
+            let run = |class: &Option<&str>| {
+                let class = places.of(class.map(str::to_owned));
+                Running { processors: 1, until: None, class }
+            };
+            let running: Vec<Running> = classes.iter().map(run).collect();
+            let counted = places.beside(running, processors).len();
+            (ever, at_rest.map(|at| places.parts[at].kept_now), counted)
+        };
+        assert_eq!(kept(3, &[]), ([2, 1], [2, 1], 0));
+        for (processors, running) in
+            [(4, vec![None]), (4, vec![None, Some("small")]), (6, vec![Some("small"); 3])]
+        {
+            let app = |(id, class): (u64, &Option<&str>)| AppView {
+                class: class.map(AppView::number_of),
+                ..AppView::new(AppId(id), 9)
+            };
+            let apps: Vec<AppView> = (1..).zip(&running).map(app).collect();
+            let mut policy = policies::Classes::new(table, || Box::new(policies::Equip::new()));
+            let decision = policies::Policy::decide(
+                &mut policy,
+                &policies::Snapshot {
+                    now: 0,
+                    quantum: 1,
+                    processors,
+                    apps: &apps,
+                    cause: policies::Cause::Arrival,
+                    master_always: true,
+                },
+            );
+            let (_, now, _) = kept(processors, &running);
+            assert_eq!(now.iter().sum::<u32>(), decision.reserved, "{running:?}");
+        }
+        // Each of the two classes has a processor, and both programs count; a job of `zeta` has
+        // all that is kept for it.
+        assert_eq!(kept(4, &[None, Some("small")]), ([2, 2], [2, 0], 2));
+        // More classes than processors: nothing is kept.
+        assert_eq!(kept(1, &[None, Some("small")]).1, [0, 0]);
     }
 }

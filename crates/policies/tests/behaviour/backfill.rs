@@ -54,7 +54,7 @@ fn without_a_limit_of_what_runs_no_job_passes_the_head() {
 #[test]
 fn a_job_that_its_class_has_no_room_for_waits_for_its_class_alone() {
     let of = |class, job: Job| Job { class: Some(class), ..job };
-    let parts = [Part { most: 3, kept: 0 }, Part { most: 8, kept: 0 }];
+    let parts = [Part::new(3, 0), Part::new(8, 0)];
     // 2 of 3 run: the first one does not fit its class, and a smaller one of it does not pass.
     let running = [Running { class: Some(0), until: None, ..runs(2, 0) }];
     let queue = [of(0, rigid(2, 9)), of(0, rigid(1, 9)), of(1, rigid(4, 9)), rigid(2, 9)];
@@ -67,7 +67,7 @@ fn a_job_that_its_class_has_no_room_for_waits_for_its_class_alone() {
 
 #[test]
 fn what_a_class_keeps_is_no_other_jobs() {
-    let parts = [Part { most: 8, kept: 3 }];
+    let parts = [Part::new(8, 3)];
     let own = Job { class: Some(0), ..rigid(4, 10) };
     // Five are left to others; its own may have all.
     assert_eq!(plan(0, 8, &parts, &[], &[rigid(5, 9), rigid(1, 9)]).starts, [(0, 5)]);
@@ -78,20 +78,36 @@ fn what_a_class_keeps_is_no_other_jobs() {
     assert_eq!(decided.reserved, Some(Reservation { job: 0, at: 100 }));
     assert_eq!(decided.starts, [(1, 4)], "at 100 there are two beside its four");
     // All that there is is kept: one is left.
-    let all = [Part { most: 8, kept: 8 }];
+    let all = [Part::new(8, 8)];
     assert_eq!(plan(0, 8, &all, &[], &[rigid(2, 9), rigid(1, 9)]).starts, [(1, 1)]);
     assert_eq!(most_ever(8, &all, None), 1);
 }
 
 #[test]
 fn a_job_passes_a_head_without_a_reservation_on_what_its_own_class_keeps() {
-    let parts = [Part { most: 8, kept: 3 }];
+    let parts = [Part::new(8, 3)];
     let running = [Running { until: None, ..runs(4, 0) }];
     let own = |processors| Job { class: Some(0), limit: None, ..rigid(processors, 0) };
     // One of eight is free for the head, and three are kept.
     let queue = [rigid(2, 9), rigid(1, 1), own(2), own(2), own(1)];
     let decided = plan(0, 8, &parts, &running, &queue);
     assert_eq!((decided.starts, decided.reserved), (vec![(2, 2), (4, 1)], None));
+}
+
+#[test]
+fn masters_of_programs_make_a_reserve_smaller_now_and_promise_later_jobs_nothing() {
+    // Four processors, of which two classes keep two each; two programs of other classes run.
+    let parts = [Part::new(4, 2), Part { kept_now: 0, ..Part::new(4, 2) }];
+    let running = [Running { until: None, ..runs(1, 0) }, runs(1, 50)];
+    let of = |class, processors| Job { class: Some(class), ..rigid(processors, 9) };
+    assert_eq!(plan(0, 4, &parts, &running, &[of(0, 2)]).starts, [(0, 2)], "it is kept for it");
+    // The other class keeps nothing now, and the first one's is not for it.
+    let decided = plan(0, 4, &parts, &running, &[of(1, 1)]);
+    assert_eq!((decided.starts, decided.reserved), (vec![], Some(Reservation { job: 0, at: 50 })));
+    // One of no class begins when both are gone, since both reserves are whole then.
+    let running = [runs(1, 90), runs(1, 50)];
+    let decided = plan(0, 4, &parts, &running, &[rigid(1, 9)]);
+    assert_eq!((decided.starts, decided.reserved), (vec![], Some(Reservation { job: 0, at: 90 })));
 }
 
 /// A job of a simulated queue: when it comes, what it says, and what it takes in truth.
@@ -128,7 +144,7 @@ proptest! {
     ) {
         let mut jobs = jobs;
         jobs.sort_by_key(|it| it.comes);
-        let parts = parts.map(|(most, kept)| Part { most, kept: kept.min(most) });
+        let parts = parts.map(|(most, kept)| Part::new(most, kept.min(most)));
         let parts = if are_classes { &parts[..] } else { &[] };
         let most = |class: Option<usize>| most_ever(processors, parts, class);
         // The others wait for ever, by the rule.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use policies::classes::{Demand, minima};
 use policies::sim::{Job, MachineSpec, Options, Program, Span, Workload, simulate};
 use policies::{
     AppId, AppView, Cause, Class, Classes, Decision, DssTs, Placement, Policy, conformance,
@@ -100,6 +101,35 @@ fn a_minimum_is_lent_out_and_a_reserve_is_not() {
         let snapshot = snapshot(&fewer, 16, Cause::Release, true);
         let after = policy.release(&snapshot, &decision);
         assert_eq!((after.check(&snapshot), after.reserved), (Ok(()), free));
+    }
+}
+
+#[test]
+fn classes_are_served_by_priority_and_number_and_never_by_name() {
+    let kept = |priority| Class { min: 2, max: 2, reserve: true, priority, ..Class::default() };
+    assert!(AppView::number_of("zeta") < AppView::number_of("alpha"));
+    for (of_alpha, zeta_has, alpha_has) in [(0, 2, 1), (1, 1, 2), (-1, 2, 1)] {
+        // As a file may have them.
+        let table = [("zeta", kept(0)), ("alpha", kept(of_alpha))];
+        let no_class = Class::default();
+        let demands = |inhabited| {
+            let named = |(name, class)| (Some(AppView::number_of(name)), class);
+            let all = table.iter().map(|(name, class)| (*name, class)).map(named);
+            let demand = |(number, class): (Option<u64>, _)| {
+                let inhabited = inhabited || number.is_none();
+                Demand { number, class, inhabited, wants: if inhabited { 16 } else { 0 } }
+            };
+            all.chain([(None, &no_class)]).map(demand).collect::<Vec<_>>()
+        };
+        let floors = Some(vec![zeta_has, alpha_has, 1]);
+        // One of four is for the program of no class, whether or not the others have programs.
+        let policy = || classes(&table);
+        assert_eq!(minima(4, true, &demands(false)), floors);
+        assert_eq!(decide(&mut policy(), &apps(&[("", 16)]), 4).reserved, 3);
+        assert_eq!(minima(4, true, &demands(true)), floors);
+        let list = [("", 16), ("zeta", 16), ("alpha", 16)];
+        assert_eq!(numbers(&decide(&mut policy(), &apps(&list), 4)), [1, zeta_has, alpha_has]);
+        assert_eq!(minima(2, true, &demands(true)), None, "more classes than processors");
     }
 }
 
