@@ -45,9 +45,10 @@
 //! Then `confined` makes room for what they lack, at the expense of applications that may run
 //! elsewhere, and shares out evenly what several of them can only have together. Masters of theirs
 //! that share do not stand in the circle: each has a seat for one as far as its part of what is
-//! shared goes. An application that has nothing after all that is a guest on the least used
-//! processor of its set; under a decision that keeps some free, or names circles, its own circle's
-//! come first, and what is kept free last.
+//! shared goes. Under a decision that keeps some free, or names circles, fewer seats than masters
+//! are where masters can meet (`sharers`): one joins a processor that its circle has wherever its
+//! set allows one, in whatever order they came. An application that has nothing after all that is a
+//! guest (`guests`).
 //!
 //! # Invariants
 //! P1  A processor of its own belongs to one application, and no shared one does, but for guests.
@@ -57,7 +58,8 @@
 //!     its sake.
 //! P3  An application whose number does not fall keeps all that it holds, and one whose number
 //!     falls to k keeps k of it (apart from processors that left the machine, and those needed by
-//!     an application that can be nowhere else). Nothing moves when nothing changes, but for turns.
+//!     an application that can be nowhere else, or by masters of a circle that can meet nowhere
+//!     else). Nothing moves when nothing changes, but for turns.
 //! P4  In a circle of S masters (with equal parts) each place on a shared processor is held by each
 //!     master once in S turns.
 //! P5  An unbound decision places no application: each has all processors, and what ran where is
@@ -73,21 +75,25 @@ mod at_home;
 mod circle;
 mod confined;
 mod free;
+mod guests;
 mod machine;
+mod meeting;
 mod seats;
+mod sharers;
 mod shelves;
 mod tenants;
 mod topology;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::Decision;
 use crate::snapshot::AppId;
-use circle::{Circle, Master};
+use circle::Circle;
 use free::Free;
 pub use machine::{Distances, Machine, MachineCpu, Smt, Speeds};
 use seats::Seats;
-use tenants::{Tenant, Tenants};
+use sharers::{Pins, is_bounded, share_out, sharers};
+use tenants::{Rooms, Tenants};
 use topology::Topology;
 
 /// What ran where: the memory of the placement. A placement follows from its inputs.
@@ -252,25 +258,29 @@ impl Placement {
         let inhabited = sharers.iter().filter(|it| !it.masters.is_empty()).count();
         let mut seats = own_seats(topology.cpus.len().saturating_sub(inhabited), decision);
         let left = topology.cpus.len().saturating_sub(seats.processors());
-        let rooms = share_out(left, &sharers, decision);
-        for (it, room) in sharers.iter().zip(&rooms) {
-            it.pinned.iter().take(room.of_pinned).for_each(|master| seats.add(master.tenant, 1));
+        let shares = share_out(left, &sharers, decision);
+        let (mut closer, mut pins) = (BTreeMap::new(), Vec::with_capacity(sharers.len()));
+        let is_bounded = is_bounded(decision);
+        for (it, share) in sharers.iter().zip(&shares) {
+            pins.push(it.take_seats(share, is_bounded, tenants, &mut seats, &mut closer));
         }
-        fill(&mut seats, tenants, topology, decision, &mut free);
+        fill(&mut seats, &Rooms::new(tenants, closer), topology, decision, &mut free);
+        let pins: Vec<Pins> =
+            pins.into_iter().zip(&shares).map(|(it, share)| Pins::new(it, &seats, share)).collect();
 
         circles.resize_with(sharers.len(), Circle::default);
-        let is_bounded = is_bounded(decision);
-        for (circle, room) in circles.iter_mut().zip(&rooms) {
-            circle.keep(room.most, &mut free);
+        for (circle, share) in circles.iter_mut().zip(&shares) {
+            circle.keep(share.most, &mut free);
         }
-        for ((circle, it), room) in circles.iter_mut().zip(&sharers).zip(&rooms) {
+        let of_circles = sharers.iter().zip(&shares).zip(&pins);
+        for (circle, ((it, share), pins)) in circles.iter_mut().zip(of_circles) {
             if is_bounded {
-                let rooms = it.rooms_of_guests(tenants, topology, room);
-                circle.meet(&rooms, room.most, &mut free);
+                circle.meet(&it.unmet(pins, tenants, topology), share.most, &mut free);
             }
             let came_from = |tenant: usize| tenants.list[tenant].slots.first().copied();
             let tenants = tenants.list.len();
-            let shared_before = circle.renew(&it.masters, room.most, tenants, came_from, &mut free);
+            let shared_before =
+                circle.renew(&it.masters, share.most, tenants, came_from, &mut free);
             circle.measure(|id| topology.index_of(id).map(|cpu| topology.class_of(cpu)));
             if shared_before && decision.rotate {
                 circle.turn(!it.pinned.is_empty());
@@ -302,146 +312,9 @@ impl Placement {
         for (tenant, _) in placed.filter(|(_, it)| matches!(it, Lodging::Nothing)) {
             tenant.held = 0;
         }
-        self.put_up(decision, &mut lodgings);
+        self.put_up(decision, &pins, &mut lodgings);
         lodgings
     }
-
-    /// Applications that have nothing in their set become guests on the processor of it that the
-    /// fewest applications use.
-    fn put_up(&mut self, decision: &Decision, lodgings: &mut [Lodging]) {
-        let Self { topology, tenants, guests, circles, .. } = self;
-        let is_bounded = is_bounded(decision);
-        // By processor; counted when there is a guest.
-        let mut users: Vec<usize> = Vec::new();
-        for (at, allocation) in decision.allocations.iter().enumerate() {
-            let has_none = allocation.processors > 0 && matches!(lodgings[at], Lodging::Nothing);
-            if !has_none || tenants.list[at].room.is_none() {
-                continue;
-            }
-            if users.is_empty() {
-                users = count_users(topology, &tenants.list, lodgings);
-            }
-            let tenant = &mut tenants.list[at];
-            let Some(room) = &tenant.room else { continue };
-            let was_on = tenant.slots.first().copied();
-            let circle = circles.get(usize::from(allocation.circle)).filter(|_| allocation.shared);
-            let key = |cpu: &usize| {
-                let id = topology.cpus[*cpu].id;
-                // What is kept free, and what belongs to others, last.
-                let rank = match circle {
-                    _ if !is_bounded => 0,
-                    Some(circle) if circle.shares(id) => 0,
-                    _ if users[*cpu] > 0 => 1,
-                    _ => 2,
-                };
-                (rank, users[*cpu], Some(id) != was_on, id)
-            };
-            let cpu = room.cpus.iter().copied().min_by_key(key).expect("a room has a processor");
-            let id = topology.cpus[cpu].id;
-            tenant.lodge(id);
-            users[cpu] += 1;
-            lodgings[at] = Lodging::One(id);
-            if !allocation.shared {
-                guests.insert(tenant.app);
-            }
-        }
-    }
-}
-
-/// The masters of a circle.
-#[derive(Default)]
-struct Sharers {
-    /// Those that may use every processor.
-    masters: Vec<Master>,
-    /// Those that stay inside a set.
-    pinned: Vec<Master>,
-}
-
-impl Sharers {
-    fn is_empty(&self) -> bool {
-        self.masters.is_empty() && self.pinned.is_empty()
-    }
-
-    /// The sets, by id, of those that have no seat: they are guests.
-    fn rooms_of_guests(
-        &self,
-        tenants: &Tenants,
-        topology: &Topology,
-        room: &Room,
-    ) -> Vec<BTreeSet<u32>> {
-        let guests = self.pinned.iter().skip(room.of_pinned);
-        let set = |master: &Master| {
-            let room = tenants.list[master.tenant].room.as_ref()?;
-            Some(room.cpus.iter().map(|cpu| topology.cpus[*cpu].id).collect())
-        };
-        guests.filter_map(set).collect()
-    }
-}
-
-/// Whether the decision says how far masters that share may spread.
-fn is_bounded(decision: &Decision) -> bool {
-    decision.reserved > 0 || !decision.circles.is_empty()
-}
-
-/// The masters that share, by circle; no circle where none shares.
-fn sharers(tenants: &Tenants, decision: &Decision) -> Vec<Sharers> {
-    let mut sharers: Vec<Sharers> = Vec::new();
-    if !decision.allocations.iter().any(|a| a.shared) {
-        return sharers;
-    }
-    sharers.resize_with(decision.circles.len().max(1), Sharers::default);
-    for (tenant, a) in decision.allocations.iter().enumerate().filter(|(_, a)| a.shared) {
-        let master = Master { app: a.app, tenant, part: a.part.max(1) };
-        // One of no circle that there is stands in the first one.
-        let circle = usize::from(a.circle).min(sharers.len() - 1);
-        let is_pinned = tenants.list[tenant].room.is_some();
-        let it = &mut sharers[circle];
-        if is_pinned { it.pinned.push(master) } else { it.masters.push(master) }
-    }
-    sharers
-}
-
-/// Processors for a circle.
-struct Room {
-    /// Of those that its pinned masters have seats for.
-    of_pinned: usize,
-    /// The most of the circle itself.
-    most: usize,
-}
-
-/// What each circle has of the processors that are no application's own.
-fn share_out(left: usize, sharers: &[Sharers], decision: &Decision) -> Vec<Room> {
-    // The circle has its part of what is shared, rounded up.
-    let of_circle = |shared: usize, it: &Sharers| {
-        (shared * it.masters.len()).div_ceil((it.masters.len() + it.pinned.len()).max(1))
-    };
-    if let ([it], []) = (sharers, decision.circles.as_slice()) {
-        // What is kept free is not shared, as long as one processor is left for masters.
-        let kept = (decision.reserved as usize).min(left.saturating_sub(1));
-        let shared = left - kept;
-        let own = of_circle(shared, it);
-        let most = if kept == 0 { it.masters.len() } else { it.masters.len().min(own.max(1)) };
-        return vec![Room { of_pinned: shared - own, most }];
-    }
-    // Each has one, as far as they go, first those whose masters have no sets; then in their order
-    // what the decision says.
-    let mut rest = left;
-    let mut ones = vec![0; sharers.len()];
-    for has_masters in [true, false] {
-        for (one, it) in ones.iter_mut().zip(sharers) {
-            let is_next = it.masters.is_empty() != has_masters && !it.is_empty();
-            *one += usize::from(is_next).min(rest);
-            rest -= *one * usize::from(is_next);
-        }
-    }
-    let room = |((it, one), circle): ((&Sharers, &usize), &u32)| {
-        let more = (*circle as usize).saturating_sub(*one).min(rest) * one;
-        rest -= more;
-        let shared = one + more;
-        let own = of_circle(shared, it);
-        Room { of_pinned: shared - own, most: it.masters.len().min(own) }
-    };
-    sharers.iter().zip(&ones).zip(&decision.circles).map(room).collect()
 }
 
 /// A seat for each application that does not share, in order of arrival, as far as `most`
@@ -460,13 +333,13 @@ fn own_seats(most: usize, decision: &Decision) -> Seats {
 /// Steps 1 to 5.
 fn fill(
     seats: &mut Seats,
-    tenants: &Tenants,
+    rooms: &Rooms<'_>,
     topology: &Topology,
     decision: &Decision,
     free: &mut Free<'_>,
 ) {
-    seats.return_home(tenants, topology, free);
-    confined::fill(seats, tenants, free);
+    seats.return_home(rooms, topology, free);
+    confined::fill(seats, rooms, free);
     let mut found = Vec::new();
     let cluster = decision.cluster as usize;
     if topology.classes > 1 && cluster <= 1 {
@@ -502,18 +375,4 @@ fn divide_fast(seats: &mut Seats, classes: usize, free: &mut Free<'_>) {
             given = upto;
         }
     }
-}
-
-/// By processor how many applications use it.
-fn count_users(topology: &Topology, tenants: &[Tenant], lodgings: &[Lodging]) -> Vec<usize> {
-    let mut users = vec![0; topology.cpus.len()];
-    for (tenant, lodging) in tenants.iter().zip(lodgings) {
-        let ids = match lodging {
-            Lodging::Nothing => &[],
-            Lodging::Own => tenant.held(),
-            Lodging::One(id) => std::slice::from_ref(id),
-        };
-        ids.iter().filter_map(|id| topology.index_of(*id)).for_each(|cpu| users[cpu] += 1);
-    }
-    users
 }

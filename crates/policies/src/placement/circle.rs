@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::free::Free;
 use super::tenants::NOBODY;
+use crate::quick::QuickMap;
 use crate::snapshot::AppId;
 
 /// A master that shares.
@@ -54,23 +55,39 @@ impl Circle {
         }
     }
 
-    /// Takes a processor in each of these sets of which it has none, up to `most`, or in place of
-    /// one that is in none of them: the masters of the sets are its own, and are guests on what it
-    /// has. To be called when all circles have kept theirs.
+    /// Takes a processor in each of these sets of which it has none, that which most of them have
+    /// first, up to `most`, or in place of one without which no set is missed: the masters of the
+    /// sets are its own, and are guests on what it has. To be called when all circles have kept
+    /// theirs.
     pub(super) fn meet(&mut self, sets: &[BTreeSet<u32>], most: usize, free: &mut Free<'_>) {
-        for set in sets {
-            if self.shared.iter().any(|id| set.contains(id)) {
-                continue;
+        while !sets.is_empty() {
+            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+            let places: QuickMap<u32, usize> = self.shared.iter().copied().zip(0..).collect();
+            // By processor of the circle: the sets that it alone is in.
+            let mut alone: Vec<Vec<&BTreeSet<u32>>> = vec![Vec::new(); self.shared.len()];
+            for set in sets {
+                let mut met = set.iter().filter_map(|id| places.get(id).copied());
+                match (met.next(), met.next()) {
+                    (Some(only), None) => alone[only].push(set),
+                    (Some(_), Some(_)) => {}
+                    (None, _) => set.iter().for_each(|id| *counts.entry(*id).or_default() += 1),
+                }
             }
-            let spare = self.shared.iter().rposition(|id| !sets.iter().any(|it| it.contains(id)));
-            if self.shared.len() >= most && spare.is_none() {
-                continue;
-            }
-            let Some(id) = set.iter().copied().find(|id| free.take_id(*id)) else { continue };
-            if let Some(at) = spare.filter(|_| self.shared.len() >= most) {
-                free.put_back(std::mem::replace(&mut self.shared[at], id));
-            } else {
-                self.shared.push(id);
+            // The place at which this one can stand.
+            let place = |id: u32| {
+                let is_spare = |at: &usize| alone[*at].iter().all(|set| set.contains(&id));
+                let places = 0..self.shared.len();
+                if places.len() < most { Some(places.end) } else { places.rev().find(is_spare) }
+            };
+            let mut found: Vec<(Reverse<usize>, u32)> =
+                counts.into_iter().map(|(id, count)| (Reverse(count), id)).collect();
+            found.sort_unstable();
+            let mut found = found.into_iter().map(|(_, id)| id).filter(|id| free.has_id(*id));
+            let Some((id, at)) = found.find_map(|id| Some((id, place(id)?))) else { return };
+            free.take_id(id);
+            match self.shared.get_mut(at) {
+                Some(given_up) => free.put_back(std::mem::replace(given_up, id)),
+                None => self.shared.push(id),
             }
         }
     }

@@ -32,13 +32,14 @@
 
 use super::free::Free;
 use super::seats::Seats;
-use super::tenants::{NOBODY, Room, Tenants};
+use super::tenants::{NOBODY, Room, Rooms};
 use super::topology::HOLE;
 
 /// Fills the seats of applications that have rooms as far as that is possible, and cuts off what is
 /// not. Seats of others may have holes afterwards.
-pub(super) fn fill(seats: &mut Seats, tenants: &Tenants, free: &mut Free<'_>) {
-    let room = |seat: usize| tenants.list[seats.tenant(seat)].room.as_ref();
+pub(super) fn fill(seats: &mut Seats, rooms: &Rooms<'_>, free: &mut Free<'_>) {
+    let processors = rooms.tenants.last.len();
+    let room = |seat: usize| rooms.of(seats.tenant(seat));
     let rooms: Vec<Option<&Room>> = (0..seats.len()).map(room).collect();
     let confined: Vec<usize> = (0..seats.len()).filter(|&seat| rooms[seat].is_some()).collect();
     let mut found = Vec::new();
@@ -51,7 +52,7 @@ pub(super) fn fill(seats: &mut Seats, tenants: &Tenants, free: &mut Free<'_>) {
     if confined.iter().all(|&seat| seats.holes(seat) == 0) {
         return;
     }
-    let mut matching = Matching::new(seats, rooms, tenants.last.len(), free);
+    let mut matching = Matching::new(seats, rooms, processors, free);
     // Not `any`: each gets one before any application gets the next one.
     while confined.iter().filter(|&&seat| matching.extend(seat)).count() > 0 {}
     confined.iter().for_each(|&seat| seats.cut_holes_off(seat));

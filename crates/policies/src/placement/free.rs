@@ -181,6 +181,11 @@ impl<'a> Free<'a> {
         was_free
     }
 
+    /// The same by id; false if there is none.
+    pub(super) fn has_id(&self, id: u32) -> bool {
+        self.topology.index_of(id).is_some_and(|cpu| self.has(cpu))
+    }
+
     /// Takes the processor of this id; false if there is none or an application has it.
     pub(super) fn take_id(&mut self, id: u32) -> bool {
         self.topology.index_of(id).is_some_and(|cpu| self.take(cpu))

@@ -2,7 +2,7 @@
 //! before find it: steps 1 to 4 of the placement.
 
 use super::free::Free;
-use super::tenants::{NOBODY, Tenant, Tenants};
+use super::tenants::{NOBODY, Rooms, Tenants};
 use super::topology::{HOLE, Topology};
 
 /// An application being placed.
@@ -99,31 +99,32 @@ impl Seats {
     /// Steps 1 to 4.
     pub(super) fn return_home(
         &mut self,
-        tenants: &Tenants,
+        rooms: &Rooms<'_>,
         topology: &Topology,
         free: &mut Free<'_>,
     ) {
         for seat in 0..self.len() {
-            self.keep(seat, &tenants.list[self.tenant(seat)], topology, free);
+            self.keep(seat, rooms, topology, free);
         }
-        self.return_to_slots(tenants, topology, free, |cpu, tenant| tenants.last[cpu] == tenant);
-        self.take_last(tenants, free);
-        self.return_to_slots(tenants, topology, free, |_, _| true);
+        let last = &rooms.tenants.last;
+        self.return_to_slots(rooms, topology, free, |cpu, tenant| last[cpu] == tenant);
+        self.take_last(rooms, free);
+        self.return_to_slots(rooms, topology, free, |_, _| true);
     }
 
     /// Step 1.
-    fn keep(&mut self, seat: usize, tenant: &Tenant, topology: &Topology, free: &mut Free<'_>) {
-        let len = self.seats[seat].len;
-        let held = tenant.held();
+    fn keep(&mut self, seat: usize, rooms: &Rooms<'_>, topology: &Topology, free: &mut Free<'_>) {
+        let (at, len) = (self.tenant(seat), self.seats[seat].len);
+        let held = rooms.tenants.list[at].held();
         for (slot, &id) in held.iter().enumerate().take(len) {
-            if let Some(cpu) = tenant.find(topology, id).filter(|&cpu| free.take(cpu)) {
+            if let Some(cpu) = rooms.find(topology, at, id).filter(|&cpu| free.take(cpu)) {
                 self.put(seat, slot, cpu);
             }
         }
         if self.holes(seat) == 0 {
             return;
         }
-        let mut cut_off = held.iter().skip(len).filter_map(|&id| tenant.find(topology, id));
+        let mut cut_off = held.iter().skip(len).filter_map(|&id| rooms.find(topology, at, id));
         for slot in 0..len {
             if self.slots(seat)[slot] == HOLE {
                 let Some(cpu) = cut_off.find(|&cpu| free.take(cpu)) else { break };
@@ -136,7 +137,7 @@ impl Seats {
     /// free and `may` says so.
     fn return_to_slots(
         &mut self,
-        tenants: &Tenants,
+        rooms: &Rooms<'_>,
         topology: &Topology,
         free: &mut Free<'_>,
         may: impl Fn(usize, usize) -> bool,
@@ -146,10 +147,10 @@ impl Seats {
                 continue;
             }
             let at = self.tenant(seat);
-            let tenant = &tenants.list[at];
+            let tenant = &rooms.tenants.list[at];
             for (slot, &id) in tenant.slots.iter().enumerate().take(self.seats[seat].len) {
                 if self.slots(seat)[slot] == HOLE
-                    && let Some(cpu) = tenant.find(topology, id)
+                    && let Some(cpu) = rooms.find(topology, at, id)
                     && may(cpu, at)
                     && free.take(cpu)
                 {
@@ -160,13 +161,14 @@ impl Seats {
     }
 
     /// Step 3.
-    fn take_last(&mut self, tenants: &Tenants, free: &mut Free<'_>) {
+    fn take_last(&mut self, rooms: &Rooms<'_>, free: &mut Free<'_>) {
+        let tenants = rooms.tenants;
         // For each tenant the first processor on which it was the last to run, and for each of
         // these the next one.
         let mut first = vec![HOLE; tenants.list.len()];
         let mut next = vec![HOLE; tenants.last.len()];
         for (cpu, &at) in tenants.last.iter().enumerate().rev() {
-            if at != NOBODY && free.has(cpu) && tenants.list[at].may_use(cpu) {
+            if at != NOBODY && free.has(cpu) && rooms.may_use(at, cpu) {
                 next[cpu] = std::mem::replace(&mut first[at], cpu);
             }
         }

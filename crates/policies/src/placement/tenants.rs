@@ -34,16 +34,6 @@ impl Tenant {
         &self.slots[..self.held]
     }
 
-    /// Whether it may have this processor.
-    pub(super) fn may_use(&self, cpu: usize) -> bool {
-        self.room.as_ref().is_none_or(|room| room.has(cpu))
-    }
-
-    /// The processor with this id, if it may have it.
-    pub(super) fn find(&self, topology: &Topology, id: u32) -> Option<usize> {
-        topology.index_of(id).filter(|&cpu| self.may_use(cpu))
-    }
-
     /// The master of it runs here, alone or shared; its team keeps its home meanwhile.
     pub(super) fn lodge(&mut self, id: u32) {
         if self.slots.len() <= 1 {
@@ -69,13 +59,51 @@ impl Room {
         if cpus.is_empty() || cpus.len() == topology.cpus.len() {
             return None;
         }
-        let mut set = vec![0; topology.cpus.len().div_ceil(64)];
-        cpus.iter().for_each(|cpu| set[cpu / 64] |= 1 << (cpu % 64));
-        Some(Self { cpus, set })
+        Some(Self::of(cpus, topology.cpus.len().div_ceil(64)))
     }
 
-    fn has(&self, cpu: usize) -> bool {
+    fn of(cpus: Vec<usize>, words: usize) -> Self {
+        let mut set = vec![0; words];
+        cpus.iter().for_each(|cpu| set[cpu / 64] |= 1 << (cpu % 64));
+        Self { cpus, set }
+    }
+
+    /// What of it all others have, too; they have something in common.
+    pub(super) fn common<'a>(&self, others: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let is_common = |cpu: &usize| others.clone().all(|other| other.has(*cpu));
+        Self::of(self.cpus.iter().copied().filter(is_common).collect(), self.set.len())
+    }
+
+    pub(super) fn has(&self, cpu: usize) -> bool {
         self.set[cpu / 64] & 1 << (cpu % 64) != 0
+    }
+}
+
+/// Where applications may be in one placement.
+pub(super) struct Rooms<'a> {
+    pub(super) tenants: &'a Tenants,
+    /// By place of a tenant, where it is to be a part of its set only: others meet it there.
+    closer: BTreeMap<usize, Room>,
+}
+
+impl<'a> Rooms<'a> {
+    pub(super) fn new(tenants: &'a Tenants, closer: BTreeMap<usize, Room>) -> Self {
+        Self { tenants, closer }
+    }
+
+    /// `None`: everywhere.
+    pub(super) fn of(&self, tenant: usize) -> Option<&Room> {
+        self.closer.get(&tenant).or(self.tenants.list[tenant].room.as_ref())
+    }
+
+    /// Whether it may have this processor.
+    pub(super) fn may_use(&self, tenant: usize, cpu: usize) -> bool {
+        self.of(tenant).is_none_or(|room| room.has(cpu))
+    }
+
+    /// The processor with this id, if it may have it.
+    pub(super) fn find(&self, topology: &Topology, tenant: usize, id: u32) -> Option<usize> {
+        topology.index_of(id).filter(|&cpu| self.may_use(tenant, cpu))
     }
 }
 

@@ -8,6 +8,7 @@ mod costs;
 mod fair_share;
 mod invariants;
 mod marginal;
+mod meeting;
 mod minima;
 mod naive_placement;
 mod parameters;

@@ -1,0 +1,274 @@
+//! Masters of a circle that stay inside different sets: how many processors they are on, and whose.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use policies::{Allocation, AppId, Decision, Machine, Placement};
+use proptest::prelude::*;
+
+use crate::support::machine;
+
+fn master(app: u64, circle: u16) -> Allocation {
+    Allocation { circle, ..Allocation::shared_master(AppId(app)) }
+}
+
+fn decision(allocations: &[Allocation], circles: &[u32], reserved: u32) -> Decision {
+    let mut decision = Decision::default();
+    (decision.allocations, decision.reserved) = (allocations.to_vec(), reserved);
+    decision.circles = circles.to_vec();
+    decision
+}
+
+/// Applications with sets, which come one after the other and share in circle 1 of `most`; where
+/// each is at last.
+fn come(machine: &Machine, sets: &[(u64, &[u32])], most: u32) -> BTreeMap<AppId, Vec<u32>> {
+    let mut placement = Placement::new();
+    let mut allocations = Vec::new();
+    let mut placed = BTreeMap::new();
+    for (app, set) in sets {
+        placement.confine(AppId(*app), set);
+        allocations.push(master(*app, 1));
+        let circle = most.min(allocations.len() as u32);
+        placed = placement
+            .place(machine, &decision(&allocations, &[0, circle], 0))
+            .into_iter()
+            .collect();
+    }
+    placed
+}
+
+fn used(placed: &BTreeMap<AppId, Vec<u32>>) -> BTreeSet<u32> {
+    placed.values().flatten().copied().collect()
+}
+
+/// All orders of these.
+fn orders<T: Copy>(list: &[T]) -> Vec<Vec<T>> {
+    let Some((first, rest)) = list.split_first() else { return vec![Vec::new()] };
+    let mut all = Vec::new();
+    for order in orders(rest) {
+        for at in 0..=order.len() {
+            let mut order = order.clone();
+            order.insert(at, *first);
+            all.push(order);
+        }
+    }
+    all
+}
+
+#[test]
+fn confined_masters_are_on_as_many_processors_in_whatever_order_they_come() {
+    let machine = machine(1, 1, 6, 1);
+    let row: [(u64, &[u32]); 3] = [(1, &[0, 1]), (2, &[1, 2]), (3, &[2, 3])];
+    let star: [(u64, &[u32]); 4] = [(1, &[0, 5]), (2, &[1, 5]), (3, &[2, 5]), (4, &[3, 5])];
+    let nested: [(u64, &[u32]); 3] = [(1, &[0, 1, 2]), (2, &[1, 2]), (3, &[2])];
+    // With the most that the circle may have, how many they need or use of it.
+    for (sets, most, number) in [
+        (&row[..], 1, 2),
+        (&row, 2, 2),
+        (&row, 3, 3),
+        (&star, 1, 1),
+        (&star, 3, 3),
+        (&nested, 1, 1),
+        (&nested, 2, 2),
+    ] {
+        for order in orders(sets) {
+            let placed = come(&machine, &order, most);
+            assert_eq!(used(&placed).len(), number, "{order:?} of {most}: {placed:?}");
+            for (app, set) in sets {
+                assert!(placed[&AppId(*app)].iter().all(|cpu| set.contains(cpu)), "{placed:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn confined_masters_leave_what_is_kept_free_where_they_can_meet() {
+    let machine = machine(1, 1, 3, 1);
+    let sets: [(u64, &[u32]); 2] = [(1, &[0, 1]), (2, &[1, 2])];
+    for order in orders(&sets) {
+        let mut placement = Placement::new();
+        let mut allocations = Vec::new();
+        let mut placed = Vec::new();
+        for (app, set) in order {
+            placement.confine(AppId(app), set);
+            allocations.push(master(app, 0));
+            placed = placement.place(&machine, &decision(&allocations, &[], 2));
+        }
+        assert!(placed.iter().all(|(_, cpus)| *cpus == [1]), "{placed:?}");
+    }
+}
+
+#[test]
+fn a_guest_joins_its_circle_before_it_joins_a_program_on_a_processor_of_its_own() {
+    let machine = machine(1, 1, 4, 1);
+    let mut placement = Placement::new();
+    let owner = Allocation::own(AppId(1), 1);
+    let before = placement.place(&machine, &decision(&[owner], &[], 0));
+    assert_eq!(before[0].1, [0]);
+    placement.confine(AppId(2), &[1]);
+    placement.confine(AppId(3), &[0, 1]);
+    let all = [owner, master(2, 1), master(3, 1)];
+    let placed = placement.place(&machine, &decision(&all, &[0, 1], 0));
+    let places: Vec<&[u32]> = placed.iter().map(|(_, cpus)| &cpus[..]).collect();
+    assert_eq!(places, [[0], [1], [1]], "the owner is alone");
+}
+
+#[test]
+fn a_guest_without_its_circle_joins_another_one_then_an_owner_and_what_is_kept_last() {
+    let machine = machine(1, 1, 5, 1);
+    // The owner is on 0, circle 1 on 1, circle 2 on 2; 3 and 4 are kept.
+    for (set, is_on) in [(&[0, 2, 4][..], 2), (&[0, 4], 0), (&[4], 4)] {
+        let mut placement = Placement::new();
+        let owner = Allocation::own(AppId(1), 1);
+        assert_eq!(placement.place(&machine, &decision(&[owner], &[], 0))[0].1, [0]);
+        for (app, set) in [(2, &[1][..]), (3, &[2]), (4, set), (5, &[1])] {
+            placement.confine(AppId(app), set);
+        }
+        let all = [owner, master(2, 1), master(3, 2), master(4, 1), master(5, 1)];
+        let placed = placement.place(&machine, &decision(&all, &[0, 1, 1], 2));
+        let places: Vec<&[u32]> = placed.iter().map(|(_, cpus)| &cpus[..]).collect();
+        assert_eq!(places, [&[0][..], &[1], &[2], &[is_on], &[1]]);
+    }
+}
+
+#[test]
+fn a_circle_moves_where_it_meets_all_of_its_confined_masters() {
+    let machine = machine(1, 1, 4, 1);
+    let sets: [(u64, &[u32]); 2] = [(2, &[0, 1]), (3, &[1, 2])];
+    for order in orders(&sets) {
+        let mut placement = Placement::new();
+        // One that may be anywhere has what its circle has.
+        let mut allocations = vec![master(1, 1)];
+        placement.place(&machine, &decision(&allocations, &[0, 1], 0));
+        let mut placed = Vec::new();
+        for (app, set) in order {
+            placement.confine(AppId(app), set);
+            allocations.push(master(app, 1));
+            placed = placement.place(&machine, &decision(&allocations, &[0, 1], 0));
+        }
+        assert!(placed.iter().all(|(_, cpus)| *cpus == [1]), "{placed:?}");
+    }
+}
+
+#[test]
+fn masters_that_meet_move_a_program_that_may_be_elsewhere_and_none_that_may_not() {
+    let machine = machine(1, 1, 4, 1);
+    for is_bound in [false, true] {
+        let mut placement = Placement::new();
+        placement.remember_newcomer(AppId(1), &[1]);
+        if is_bound {
+            placement.confine(AppId(1), &[1]);
+        }
+        let owner = Allocation::own(AppId(1), 1);
+        assert_eq!(placement.place(&machine, &decision(&[owner], &[], 0))[0].1, [1]);
+        placement.confine(AppId(2), &[0, 1]);
+        placement.confine(AppId(3), &[1, 2]);
+        let all = [owner, master(2, 1), master(3, 1)];
+        let placed = placement.place(&machine, &decision(&all, &[0, 1], 0));
+        if is_bound {
+            assert_eq!(placed[0].1, [1]);
+        } else {
+            assert!(placed[1].1 == [1] && placed[2].1 == [1] && placed[0].1 != [1], "{placed:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever came and went before: P3 for owners, P6, and no master is with an owner, or on a
+    /// processor beyond what its circle has, whose set has one of its circle's.
+    #[test]
+    fn a_confined_master_is_where_its_circle_is_if_its_set_has_such_a_processor(
+        processors in 2_u32..8,
+        most in 1_u32..5,
+        reserved in 0_u32..3,
+        sets in prop::collection::vec(
+            prop::option::weighted(0.7, prop::collection::btree_set(0..8_u32, 1..4)), 8),
+        // By application whether it is there, and whether it shares.
+        steps in prop::collection::vec(prop::collection::vec(any::<(bool, bool)>(), 8), 1..8),
+    ) {
+        let machine = machine(1, 1, processors, 1);
+        let ids: BTreeSet<u32> = (0..processors).collect();
+        let mut placement = Placement::new();
+        let mut before: BTreeMap<AppId, Vec<u32>> = BTreeMap::new();
+        for step in &steps {
+            let mut allocations = Vec::new();
+            let mut owners = 0;
+            for ((app, (is_there, shares)), set) in (1..).zip(step).zip(&sets) {
+                if !is_there {
+                    continue;
+                }
+                // Owners may be anywhere.
+                if set.is_none() && !shares && owners + 1 < processors {
+                    owners += 1;
+                    allocations.push(Allocation::own(AppId(app), 1));
+                } else {
+                    allocations.push(master(app, 1));
+                }
+                if let Some(set) = set && !before.contains_key(&AppId(app)) {
+                    placement.confine(AppId(app), &set.iter().copied().collect::<Vec<u32>>());
+                }
+            }
+            let masters = allocations.len() as u32 - owners;
+            let circle = most.min(masters).min(processors - owners);
+            let kept = reserved.min(processors - owners - circle);
+            let decision = decision(&allocations, &[0, circle], kept);
+            let placed: BTreeMap<AppId, Vec<u32>> =
+                placement.place(&machine, &decision).into_iter().collect();
+            let again: BTreeMap<AppId, Vec<u32>> =
+                placement.place(&machine, &decision).into_iter().collect();
+            prop_assert_eq!(&again, &placed, "nothing changed");
+            let room = |app: AppId| {
+                let set = sets[app.0 as usize - 1].as_ref().map(|set| set & &ids);
+                set.filter(|set| !set.is_empty() && *set != ids)
+            };
+            let owned: BTreeSet<u32> = allocations
+                .iter()
+                .filter(|it| !it.shared)
+                .flat_map(|it| placed[&it.app].clone())
+                .collect();
+            prop_assert_eq!(owned.len() as u32, owners);
+            let of_circle = |but: AppId| -> BTreeSet<u32> {
+                let others = allocations.iter().filter(|it| it.shared && it.app != but);
+                others.flat_map(|it| placed[&it.app].clone()).filter(|it| !owned.contains(it)).collect()
+            };
+            let all = of_circle(AppId(0)).len() as u32;
+            for it in allocations.iter().filter(|it| it.shared) {
+                let cpu = placed[&it.app][0];
+                let Some(room) = room(it.app) else {
+                    prop_assert!(!owned.contains(&cpu));
+                    continue;
+                };
+                prop_assert!(room.contains(&cpu), "{} is on {}", it.app, cpu);
+                let others = of_circle(it.app);
+                let joins = !others.is_disjoint(&room);
+                prop_assert!(!owned.contains(&cpu) || !joins, "{} is with an owner", it.app);
+                let alone = !others.contains(&cpu) && !owned.contains(&cpu);
+                prop_assert!(!(alone && joins && all > circle), "{} takes one: {placed:?}", it.app);
+            }
+            before = placed;
+        }
+    }
+
+    #[test]
+    fn the_order_of_arrival_of_confined_masters_changes_nothing_of_their_number_of_processors(
+        processors in 2_u32..8,
+        most in 1_u32..4,
+        sets in prop::collection::vec(prop::collection::btree_set(0..8_u32, 1..4), 1..7),
+        seed in prop::collection::vec(any::<prop::sample::Index>(), 7),
+    ) {
+        let machine = machine(1, 1, processors, 1);
+        let sets: Vec<Vec<u32>> = sets
+            .into_iter()
+            .map(|set| set.into_iter().map(|id| id % (processors - 1)).collect())
+            .collect();
+        let named: Vec<(u64, &[u32])> = (1..).zip(&sets).map(|(app, set)| (app, &set[..])).collect();
+        let mut order = named.clone();
+        for (at, index) in (0..order.len()).zip(&seed) {
+            let other = index.index(order.len());
+            order.swap(at, other);
+        }
+        let (one, other) = (come(&machine, &named, most), come(&machine, &order, most));
+        prop_assert_eq!(used(&one).len(), used(&other).len(), "{:?} {:?} {:?}", named, one, other);
+    }
+}
