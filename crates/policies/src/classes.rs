@@ -28,7 +28,7 @@
 mod minima;
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -176,10 +176,9 @@ impl Classes {
         let mut by_app: BTreeMap<AppId, Allocation> = BTreeMap::new();
         let (mut work_list, mut next, mut cluster) = (Vec::new(), None::<u64>, 0);
         let shares = answers.iter().any(|it| it.2.allocations.iter().any(|it| it.shared));
-        // Circles are by the classes' numbers: a class that shares keeps its circle.
         let mut circles = vec![0; if shares { self.classes.len() + 1 } else { 0 }];
-        let numbered = self.classes.keys().copied().zip(1..);
-        let places: BTreeMap<u64, u16> = if shares { numbered.collect() } else { BTreeMap::new() };
+        let numbers = self.classes.keys().copied().filter(|_| shares);
+        let places = circle_places(numbers);
         for (number, processors, answer) in answers {
             let circle = number.and_then(|number| places.get(&number)).copied().unwrap_or(0);
             let (mut own, mut masters) = (0_u32, 0_u32);
@@ -222,6 +221,14 @@ impl Classes {
         });
         &mut **policy
     }
+}
+
+/// By the number of a class the place of its circle in [`Decision::circles`]; that of programs of no
+/// class is 0. A place follows from the numbers of all classes: one that shares keeps its circle.
+#[must_use]
+pub fn circle_places(numbers: impl IntoIterator<Item = u64>) -> BTreeMap<u64, u16> {
+    let sorted: BTreeSet<u64> = numbers.into_iter().collect();
+    sorted.into_iter().zip(1..).collect()
 }
 
 /// Processors of each class; see the rule. `None`: there are more classes with programs than

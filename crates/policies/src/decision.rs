@@ -246,8 +246,9 @@ impl Decision {
         after
     }
 
-    /// No circle has more processors than masters.
-    fn cap_circles(&mut self) {
+    /// Gives circles no more processors than they have masters: to be called when masters of them
+    /// share no longer.
+    pub fn cap_circles(&mut self) {
         let mut masters = vec![0_u32; self.circles.len()];
         for it in self.allocations.iter().filter(|it| it.shared) {
             masters.get_mut(usize::from(it.circle)).into_iter().for_each(|masters| *masters += 1);

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use policies::classes::circle_places;
 use policies::{Allocation, AppId, AppView};
 
 use super::Ledger;
@@ -70,10 +71,16 @@ impl Ledger {
     /// Puts what was placed into the decision; returns the programs that have less than it said.
     fn count(&mut self) -> BTreeSet<AppId> {
         let mut short = BTreeSet::new();
+        let numbers = self.classes.keys().map(|name| AppView::number_of(name));
+        let circles = circle_places(numbers.filter(|_| !self.decision.circles.is_empty()));
         for (allocation, entry) in self.decision.allocations.iter_mut().zip(&self.entries) {
             let placed = u32::try_from(entry.target.len()).expect("processors have 32-bit numbers");
             if self.placement.guests().contains(&allocation.app) {
-                *allocation = Allocation::shared_master(allocation.app);
+                // It counts with its class, whatever that shares. Its circle has no processor more
+                // for that: the guest is on another program's.
+                let number = entry.class.as_deref().map(AppView::number_of);
+                let circle = number.and_then(|number| circles.get(&number)).copied().unwrap_or(0);
+                *allocation = Allocation { circle, ..Allocation::shared_master(allocation.app) };
             } else if placed < allocation.processors {
                 allocation.processors = placed;
             } else {
@@ -145,6 +152,9 @@ impl Ledger {
                 !gets
             });
         }
+        // A master that left a crowd leaves its circle's processors to the others of it, as long as
+        // there are some.
+        self.decision.cap_circles();
         free.len() < before
     }
 }
@@ -153,10 +163,11 @@ impl Ledger {
 mod tests {
     use std::collections::BTreeSet;
 
-    use policies::{AppId, Cause};
+    use policies::classes::circle_places;
+    use policies::{AppId, AppView, Cause, Class};
 
-    use super::super::MAX_HOLD;
     use super::super::tests::{MS, cpus, ledger};
+    use super::super::{Ledger, MAX_HOLD};
 
     fn set(cpus: &[u32]) -> BTreeSet<u32> {
         cpus.iter().copied().collect()
@@ -219,5 +230,50 @@ mod tests {
         let first = ledger.first_waiting().map(|(app, _)| app).collect::<Vec<_>>();
         assert_eq!(first, [AppId(1)], "the one that takes any");
         assert_eq!(ledger.pass(AppId(2), 3, 2 * MAX_HOLD), None);
+    }
+
+    /// Programs arrive in their order: number, class ("" is none), request.
+    fn arrive(ledger: &mut Ledger, programs: &[(u64, &str, u32)]) {
+        for (id, class, request) in programs {
+            ledger.arrive(AppId(*id), *request, *request);
+            ledger.set_class(AppId(*id), Some((*class).to_owned()).filter(|it| !it.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_guest_counts_with_its_class_and_costs_it_nothing_that_others_share() {
+        let mut ledger = ledger(6, "equip");
+        let small = Class { max: 3, priority: 1, ..Class::default() };
+        ledger.set_classes([("small".to_owned(), small)].into());
+        // Three for the class, two of which can be on processor 0 only; five share the others.
+        arrive(&mut ledger, &[(1, "small", 1), (2, "small", 1), (3, "small", 4)]);
+        arrive(&mut ledger, &[(4, "", 1), (5, "", 1), (6, "", 1), (7, "", 1), (8, "", 1)]);
+        [1, 2].iter().for_each(|app| ledger.confine(AppId(*app), &set(&[0])));
+        ledger.decide(0, Cause::Arrival);
+        assert!(ledger.holding(AppId(2)).unwrap().shared, "it is a guest");
+        assert_eq!(ledger.decision.circles, [3, 0]);
+        assert_eq!(ledger.decision.of(AppId(2)).unwrap().circle, 1);
+        assert_eq!(cpus(&ledger, 3).len(), 2, "what its class has and the guest cannot use");
+    }
+
+    #[test]
+    fn a_circle_of_which_all_masters_have_their_own_has_no_processor() {
+        let below = Class { priority: -1, ..Class::default() };
+        let table = || ["zeta", "alpha"].map(|name| (name.to_owned(), below.clone()));
+        let places = circle_places(table().map(|(name, _)| AppView::number_of(&name)));
+        let zeta = usize::from(places[&AppView::number_of("zeta")]);
+        assert_eq!(zeta, 1, "it is served first");
+        let mut ledger = ledger(5, "equip");
+        ledger.set_classes(table().into());
+        // Three of which only one can be on processor 0; two circles of a processor each, and on
+        // that of the first one a master of the second.
+        arrive(&mut ledger, &[(1, "", 1), (2, "", 1), (3, "", 1)]);
+        arrive(&mut ledger, &[(4, "zeta", 1), (5, "zeta", 1), (6, "alpha", 1), (7, "alpha", 1)]);
+        (1..=3).for_each(|app| ledger.confine(AppId(app), &set(&[0])));
+        ledger.confine(AppId(7), &set(&[1]));
+        ledger.decide(0, Cause::Arrival);
+        let shared = |app| ledger.holding(AppId(app)).unwrap().shared;
+        assert!(![4, 5].map(shared).contains(&true), "what guests cannot use is theirs");
+        assert_eq!(ledger.decision.circles, [0, 0, 1]);
     }
 }
