@@ -483,6 +483,7 @@ pub(crate) mod tests {
             begins_in_ns: None,
             user: None,
             consumed_ns: None,
+            never_begins: None,
         };
         let programs = vec![program, static_one];
         let mut report = Report {

@@ -177,3 +177,32 @@ fn a_program_is_not_started_in_a_class_that_is_not_there() {
     let said = String::from_utf8(said.stdout).unwrap();
     assert_eq!(said.split_whitespace().last(), Some(first));
 }
+
+#[test]
+fn a_job_that_its_class_is_too_small_for_since_a_reload_says_so_in_the_queue_and_once_in_the_log() {
+    let wide = |max: u32| format!("mpl = 0\n[classes.wide]\nmax = {max}\nopen = true\n");
+    let Some(site) = Site::new(&wide(2)) else { return };
+    let manager = site.manager();
+    let mut job = cpumgr();
+    job.args(["submit", "--procs", "2", "--class", "wide", "--socket"]).arg(manager.socket());
+    let job = job.args(["--", "true"]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let queue = || said(&manager, &["queue"]);
+    eventually("it waits", || queue().contains("needs 2 processors").then_some(()));
+    assert!(!queue().contains("never begins"), "{}", queue());
+    site.write(&wide(1));
+    // Twice: the log says it once.
+    said(&manager, &["reload"]);
+    said(&manager, &["reload"]);
+    let line = "needs 2 processors, never begins as things are: it has at most 1, for the programs \
+                of class wide have so many together (its max)";
+    assert!(queue().contains(line), "{}", queue());
+    let log = manager.log();
+    assert_eq!(log.matches("a job that waits never begins").count(), 1, "{log}");
+    site.write(&wide(2));
+    said(&manager, &["reload"]);
+    assert!(!queue().contains("never begins"), "{}", queue());
+    let queued = queue();
+    let id = queued.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
+    said(&manager, &["cancel", id]);
+    assert_eq!(job.wait_with_output().unwrap().status.code(), Some(7));
+}

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::submission::Range;
 
 /// Places in one [`FromManager::Waiting`](super::FromManager::Waiting) packet: each is at most some
-/// 1100 bytes, whatever its label, and 32 more for each submission that it waits for.
-pub const WAITING_PER_PACKET: usize = 20;
+/// 1300 bytes, whatever its label, and 32 more for each submission that it waits for.
+pub const WAITING_PER_PACKET: usize = 16;
 
 /// The head of a report on the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,4 +58,7 @@ pub struct QueuedStatus {
     /// What that user consumed, in processor time, where the queue is ordered by that.
     #[serde(default)]
     pub consumed_ns: Option<u64>,
+    /// Why it never begins as things are now, where that is so: it fitted when it came.
+    #[serde(default)]
+    pub never_begins: Option<String>,
 }

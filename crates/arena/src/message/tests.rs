@@ -171,6 +171,7 @@ fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
         begins_in_ns: Some(u64::MAX),
         user: Some(u32::MAX),
         consumed_ns: Some(u64::MAX),
+        never_begins: Some("c".repeat(200)),
     };
     let packet = encode(&FromManager::Waiting { places: vec![place; WAITING_PER_PACKET] }).unwrap();
     assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());

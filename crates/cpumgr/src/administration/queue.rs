@@ -92,6 +92,9 @@ pub(crate) fn place_text(place: &QueuedStatus) -> String {
         let processors = if most == 1 { "processor" } else { "processors" };
         text.push_str(&format!(", needs {number} {processors}"));
     }
+    if let Some(why) = &place.never_begins {
+        text.push_str(&format!(", never begins as things are: {why}"));
+    }
     if let Some(limit) = place.limit_ns {
         text.push_str(&format!(", at most for {}s", limit.div_ceil(1_000_000_000)));
     }
@@ -162,6 +165,7 @@ mod tests {
             begins_in_ns: Some(5 * second - 1),
             user: Some(1000),
             consumed_ns: None,
+            never_begins: None,
         };
         let head = "     9  pid 60       waits 3s";
         let text = ", needs 4..16 processors, at most for 60s, begins within 5s  ft\n";
@@ -169,6 +173,11 @@ mod tests {
         place.processors = Some(Range { least: 4, most: 4 });
         (place.limit_ns, place.begins_in_ns) = (None, None);
         assert_eq!(place_text(&place), format!("{head}, needs 4 processors  ft\n"));
+        place.never_begins = Some("it has at most 2, for a reason".into());
+        let text =
+            ", needs 4 processors, never begins as things are: it has at most 2, for a reason";
+        assert_eq!(place_text(&place), format!("{head}{text}  ft\n"));
+        place.never_begins = None;
         place.consumed_ns = Some(5_400 * second);
         let text = ", needs 4 processors, user 1000 consumed 1.5h  ft\n";
         assert_eq!(place_text(&place), format!("{head}{text}"));

@@ -103,6 +103,7 @@ fn place() -> QueuedStatus {
         begins_in_ns: Some(30_000_000_000),
         user: Some(1000),
         consumed_ns: Some(7_200_000_000_000),
+        never_begins: Some("it has at most 1, for other classes keep the rest (reserve)".into()),
     }
 }
 

@@ -96,22 +96,38 @@ impl Server {
         Some(backfill::plan(now, processors, &classes.parts, &running, &jobs))
     }
 
-    /// The most processors that a job of this submission can ever have, and why not more; `None`:
-    /// all that there are.
-    pub(super) fn most_ever(&self, serial: u64) -> Option<(u32, String)> {
+    /// Why a job of this submission that needs so many processors never begins, as things are now;
+    /// `None`: it may.
+    pub(super) fn never_begins(&self, serial: u64, least: u32) -> Option<String> {
+        let all = self.ledger.processors();
+        if least > all {
+            return Some(format!("this manager has {all}"));
+        }
         let classes = self.class_places();
         let class = self.class_by_choice_or_rule(serial);
-        let all = self.ledger.processors();
         let place = classes.of(class.clone());
         let most = backfill::most_ever(all, &classes.parts, place);
         let below = place.map_or(u32::MAX, |place| classes.parts[place].most);
-        match class {
-            _ if most >= all => None,
-            Some(class) if most == below => Some((
-                most,
-                format!("the programs of class {class} have so many together (its max)"),
-            )),
-            _ => Some((most, "other classes keep the rest (reserve)".to_owned())),
+        let why = match class {
+            _ if least <= most => return None,
+            Some(class) if most == below => {
+                format!("the programs of class {class} have so many together (its max)")
+            }
+            _ => "other classes keep the rest (reserve)".to_owned(),
+        };
+        Some(format!("it has at most {most}, for {why}"))
+    }
+
+    /// The log says once of each job that waits that it never begins any more, since classes or
+    /// processors are other ones than when it came.
+    pub(super) fn tell_of_jobs_that_never_begin(&mut self) {
+        let why = |it: &Place| it.processors.and_then(|of| self.never_begins(it.serial, of.least));
+        let all: Vec<Option<String>> = self.queue.iter().map(why).collect();
+        for (place, why) in self.queue.iter_mut().zip(all) {
+            let was_said = std::mem::replace(&mut place.is_said_to_never_begin, why.is_some());
+            if let Some(why) = why.filter(|_| !was_said) {
+                tracing::warn!(id = place.id, why, "a job that waits never begins as things are");
+            }
         }
     }
 
@@ -293,6 +309,47 @@ mod tests {
             server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
         // The second one waits, it cannot be said for how long; what is kept is not kept for it.
         assert_eq!(starts, [5_000_004, 5_000_006]);
+    }
+
+    #[test]
+    fn a_job_that_fits_no_more_says_why_it_waits_and_fits_again_when_its_class_is_larger() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
+        let processors = u32::try_from(server.cpus.len()).unwrap();
+        if processors < 2 {
+            platform::skip!("needs two processors for a job of two");
+            return;
+        }
+        let rules = |max: u32, reserve: u32| {
+            let text = format!(
+                "[classes.wide]\nmax = {max}\nopen = true\n\
+                 [classes.kept]\nmin = {reserve}\nreserve = true\n"
+            );
+            Rules::of(&Config::parse(&text).unwrap())
+        };
+        server.set_rules(rules(2, 0));
+        for (pid, class) in [(5_000_001, Some("wide")), (5_000_002, None)] {
+            assert_eq!(says(&mut server, &mut kept, (pid, 7), job(2, class)), None);
+        }
+        let asker = server.queue[0].serial;
+        let why = |server: &mut Server| -> Vec<Option<String>> {
+            let said = server.queue_report(asker, 0).into_iter();
+            let places = said.filter_map(|it| match it {
+                arena::message::FromManager::Waiting { places } => Some(places),
+                _ => None,
+            });
+            places.flatten().map(|it| it.never_begins).collect()
+        };
+        assert_eq!(why(&mut server), [None, None]);
+        server.set_rules(rules(1, 0));
+        let of_class = "it has at most 1, for the programs of class wide have so many together (its \
+                        max)";
+        assert_eq!(why(&mut server), [Some(of_class.to_owned()), None]);
+        server.set_rules(rules(2, processors));
+        let reserve = "it has at most 1, for other classes keep the rest (reserve)".to_owned();
+        assert_eq!(why(&mut server), [Some(reserve.clone()), Some(reserve)]);
+        server.set_rules(rules(2, 0));
+        assert_eq!(why(&mut server), [None, None]);
     }
 
     #[test]

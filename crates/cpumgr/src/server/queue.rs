@@ -68,6 +68,8 @@ pub(super) struct Place {
     /// For how long it runs at most, and on how many processors (`jobs`).
     pub(super) limit_ns: Option<u64>,
     pub(super) processors: Option<Range>,
+    /// By the log, which says so once.
+    pub(super) is_said_to_never_begin: bool,
 }
 
 impl Place {
@@ -129,25 +131,12 @@ impl Server {
         }
         let place = self.legacy.place_of(pid, start);
         let processors = submit.processors.map(checked);
-        // One that waited under a manager of more processors keeps its place.
+        // One that waited under a manager where it fitted keeps its place.
         if place.is_none()
             && let Some(Range { least, .. }) = processors
-            && least as usize > self.cpus.len()
+            && let Some(why) = self.never_begins(serial, least)
         {
-            let reason = format!(
-                "a job of {least} processors never begins here: this manager has {}",
-                self.cpus.len()
-            );
-            return self.refuse(serial, RefusedCode::NotPossible, reason);
-        }
-        if place.is_none()
-            && let Some(Range { least, .. }) = processors
-            && let Some((most, why)) = self.most_ever(serial)
-            && least > most
-        {
-            let reason = format!(
-                "a job of {least} processors never begins here: it has at most {most}, for {why}"
-            );
+            let reason = format!("a job of {least} processors never begins here: {why}");
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
         let before = place.and_then(|_| self.submissions.of_process(pid));
@@ -170,8 +159,12 @@ impl Server {
                 attach,
                 limit_ns: submit.limit_ns,
                 processors,
+                is_said_to_never_begin: false,
             },
         );
+        if rank != usize::MAX {
+            self.tell_of_jobs_that_never_begin();
+        }
         self.legacy.unwritten = true;
         let ahead = self.in_order(now).iter().take_while(|place| place.id != id).count();
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
@@ -399,6 +392,9 @@ impl Server {
                 begins_in_ns: reserved.filter(|(id, _)| *id == place.id).map(|(_, time)| time),
                 user: user(place),
                 consumed_ns: user(place).and_then(|user| self.consumed(user, now)),
+                never_begins: place
+                    .processors
+                    .and_then(|of| self.never_begins(place.serial, of.least)),
             })
             .collect();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

@@ -125,6 +125,7 @@ impl Server {
         self.doorman.admins.set(rules.admins());
         self.rules = rules;
         self.classify_all();
+        self.tell_of_jobs_that_never_begin();
     }
 
     fn heed_strangers(&mut self, heeds: bool) {
