@@ -181,6 +181,19 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(has), "{error}");
     }
+    // A third number, which would be left out without a word.
+    for (from, to, key) in [
+        ("processors = 64\n", "processors = 64\nspeeds = [[64, 1.0, 0.5]]\n", "speeds"),
+        ("processors = 64\n", "processors = 64\nspeeds = [[64]]\n", "speeds"),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        let line = bad.lines().position(|line| line.starts_with(key)).unwrap() + 1;
+        fs::write(&file, bad).unwrap();
+        let output = simulate(&[file.to_str().unwrap()]);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains("two numbers"), "{error}");
+        assert!(error.contains(&format!("bad.toml:{line}: ")), "{error}");
+    }
     // What never ends, and what is no text.
     fs::write(&file, b"name = \"x\"\n\xff").unwrap();
     for (path, says) in [

@@ -12,6 +12,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs::pairs;
+
 /// More than this speedup per processor is a mistake in a table and no cache effect.
 pub const MOST_SUPERLINEAR: f64 = 4.0;
 
@@ -36,9 +38,9 @@ pub enum Curve {
         variance: f64,
     },
     /// Measured speedups: pairs of processors and speedup, ascending, from (1, 1.0) on.
-    Speedups(Vec<(u32, f64)>),
+    Speedups(#[serde(deserialize_with = "pairs")] Vec<(u32, f64)>),
     /// Measured times in any unit: pairs of processors and time, ascending, from 1 processor on.
-    Times(Vec<(u32, f64)>),
+    Times(#[serde(deserialize_with = "pairs")] Vec<(u32, f64)>),
 }
 
 impl Curve {

@@ -60,6 +60,7 @@ mod hardware;
 mod instance;
 mod native;
 mod outcome;
+mod pairs;
 mod program;
 mod recess;
 mod span;

@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::native::Native;
+use super::pairs::pairs;
 use super::program::{MOST_PROCESSORS, Program};
 use super::span::Span;
 use crate::classes::{Class, Classes};
@@ -89,7 +90,7 @@ pub struct MachineSpec {
     pub bandwidth: Option<f64>,
     /// How fast processors are, in order of their numbers, as how many and how fast: `[[4, 1.0],
     /// [8, 0.55]]`. 1 is the speed for which lengths of phases are given. Empty: all have it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pairs")]
     pub speeds: Vec<(u32, f64)>,
 }
 
