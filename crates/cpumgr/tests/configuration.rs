@@ -300,8 +300,9 @@ fn a_minimum_that_no_processor_is_there_for_is_named_with_both_numbers() {
     assert!(manager.log().contains(warning), "{}", manager.log());
     assert!(!manager.log().contains("class day"), "{}", manager.log());
     manager.write(&text.replace("min = 5", "min = 7"));
-    manager.reload();
+    let said = manager.reload();
     let warning = warning.replace('5', "7");
+    assert!(said.contains(&warning) && !said.contains("class day"), "{said}");
     assert!(manager.log().contains(&warning), "{}", manager.log());
     let program = Program::start(&manager.socket(), 1, 1);
     let pid = program.pid().to_string();

@@ -74,6 +74,9 @@ pub enum FromManager {
     Reloaded {
         /// Keys whose values changed, and that are read at a start only.
         later: Vec<String>,
+        /// What of it cannot be as it says on this machine, in words.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
     },
     /// The answer to a [`ToManager::Join`], with one descriptor: the domain's area.
     Joined {

@@ -19,10 +19,12 @@ pub fn reload(args: &SocketArgs) -> Result<(), Error> {
     let connection = Connection::open(&socket, ANSWER)?;
     connection.send(&ToManager::Control(Control::Reload))?;
     match connection.receive()?.0 {
-        FromManager::Reloaded { later } if later.is_empty() => Ok(()),
-        FromManager::Reloaded { later } => {
-            let keys = printable(&later.join(", "));
-            complain(&format!("{keys}: what changed there holds from `cpumgr restart` on"));
+        FromManager::Reloaded { later, notes } => {
+            notes.iter().for_each(|note| complain(&printable(note)));
+            if !later.is_empty() {
+                let keys = printable(&later.join(", "));
+                complain(&format!("{keys}: what changed there holds from `cpumgr restart` on"));
+            }
             Ok(())
         }
         FromManager::Refused(refused) => {

@@ -11,6 +11,9 @@ use crate::daemon::{GRACE, QUANTUM};
 use crate::reload::Asker;
 use crate::settings::LevelFrom;
 
+/// What askers hear: keys that hold from the next start on, and what cannot be as it is said.
+type Answer = (Vec<String>, Vec<String>);
+
 impl Server {
     /// A client (or a signal) asks for the configuration to be read anew.
     pub(super) fn reload(&mut self, asker: Asker) {
@@ -32,21 +35,22 @@ impl Server {
         let Some((said, askers)) = taken else { return };
         let outcome = said.and_then(|(said, rules)| {
             let later = self.bring_into_force(&said, now)?;
-            self.set_rules(rules);
-            Ok(later)
+            Ok((later, self.set_rules(rules)))
         });
         self.answer_reload(askers, outcome);
     }
 
-    fn answer_reload(&mut self, askers: Vec<Asker>, outcome: Result<Vec<String>, String>) {
+    fn answer_reload(&mut self, askers: Vec<Asker>, outcome: Result<Answer, String>) {
         self.say_reloaded(outcome.as_ref().err().map(String::as_str));
         match &outcome {
-            Ok(later) => tracing::info!(?later, "the configuration is in force"),
+            Ok((later, _)) => tracing::info!(?later, "the configuration is in force"),
             Err(what) => tracing::error!(what, "the configuration stays what it was"),
         }
         for serial in askers.into_iter().flatten() {
             match outcome.clone() {
-                Ok(later) => self.say(serial, vec![FromManager::Reloaded { later }]),
+                Ok((later, notes)) => {
+                    self.say(serial, vec![FromManager::Reloaded { later, notes }]);
+                }
                 Err(what) => self.refuse(serial, RefusedCode::NotPossible, what),
             }
         }
@@ -106,19 +110,22 @@ impl Server {
     }
 
     /// Classes, users' weights and caps, and which group administers hold at once, what is said of
-    /// programs for those that arrive from now on.
-    pub(super) fn set_rules(&mut self, rules: Rules) {
+    /// programs for those that arrive from now on. Returns what cannot be as it is said, in words,
+    /// which is in the log, too.
+    pub(super) fn set_rules(&mut self, rules: Rules) -> Vec<String> {
         let processors = self.cpus.len();
+        let mut notes = Vec::new();
         for (name, class) in &rules.class_table().classes {
             if class.min as usize > processors {
                 // No mistake of a file that several machines have.
-                tracing::warn!(
+                notes.push(format!(
                     "class {name} is to have {} processors at least, and this manager has \
                      {processors}",
                     class.min
-                );
+                ));
             }
         }
+        notes.iter().for_each(|note| tracing::warn!("{note}"));
         self.ledger.set_user_weights(rules.weights());
         self.ledger.set_user_caps(rules.caps());
         self.ledger.set_classes(rules.class_table().classes.clone());
@@ -126,6 +133,7 @@ impl Server {
         self.rules = rules;
         self.classify_all();
         self.tell_of_jobs_that_never_begin();
+        notes
     }
 
     fn heed_strangers(&mut self, heeds: bool) {
