@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -124,35 +125,48 @@ fn open_web(address: SocketAddr, options: &Options) -> Option<Web> {
 pub(crate) struct Checked {
     /// In the order in which they are read, escaped.
     pub(crate) files: Vec<String>,
+    /// A manager reads them without being told their names.
+    pub(crate) read: bool,
 }
 
 impl Checked {
-    pub(crate) fn of(files: &[std::path::PathBuf]) -> Self {
-        Self { files: files.iter().map(|it| printable(&it.display().to_string())).collect() }
+    pub(crate) fn of(files: &[PathBuf], read: bool) -> Self {
+        Self { files: files.iter().map(|path| shown(path)).collect(), read }
     }
 }
 
+fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
+}
+
 fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
-    if let Some(path) = &args.file {
-        Config::of_file(path)?;
-        if args.json {
-            return print(&json::line("check-config", &Checked::of(std::slice::from_ref(path)))?);
-        }
-        return print(&format!("{}: well\n", printable(&path.display().to_string())));
-    }
     let named = Sources::named_by_environment();
     let sources = Sources::usual(args.system, named.as_deref());
+    if let Some(path) = &args.file {
+        Config::of_file(path)?;
+        let read = sources.have(path);
+        if args.json {
+            let checked = Checked::of(std::slice::from_ref(path), read);
+            return print(&json::line("check-config", &checked)?);
+        }
+        let (file, places) = (shown(path), printable(&sources.places()));
+        return print(&match read {
+            true => format!("{file}: well\n"),
+            false => format!(
+                "{file}: well formed, but no manager reads it, unless `--config` names it; what is \
+                 read: {places}\n"
+            ),
+        });
+    }
     sources.load()?;
     Config::of_environment()?;
     let files = sources.files()?;
     if args.json {
-        return print(&json::line("check-config", &Checked::of(&files))?);
+        return print(&json::line("check-config", &Checked::of(&files, true))?);
     }
-    let line =
-        |path: &std::path::PathBuf| format!("{}: well\n", printable(&path.display().to_string()));
     print(&match files.is_empty() {
         true => "no configuration file is there: all is as built in\n".to_owned(),
-        false => files.iter().map(line).collect(),
+        false => files.iter().map(|path| format!("{}: well\n", shown(path))).collect(),
     })
 }
 

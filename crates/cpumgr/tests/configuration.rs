@@ -292,6 +292,38 @@ fn a_rule_that_names_an_unknown_class_is_a_mistake_of_its_file() {
 }
 
 #[test]
+fn a_file_that_no_manager_reads_is_said_to_be_well_formed_and_no_more() {
+    let home = tempfile::tempdir().unwrap();
+    let check = |file: &Path, options: &[&str]| {
+        let mut command = cpumgr();
+        command.arg("check-config").arg(file).args(options).env_remove("CPUMGR_CONFIG");
+        let output = command.env("XDG_CONFIG_HOME", home.path()).output().unwrap();
+        assert!(output.status.success(), "{}", errors(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let own = home.path().join("cpumgr");
+    fs::create_dir_all(own.join("cpumgr.toml.d")).unwrap();
+    for (file, is_read) in [
+        ("cpumgr.toml", true),
+        ("cpumgr.toml.d/10.toml", true),
+        ("cpumgr.toml.d/10.conf", false),
+        ("other.toml", false),
+    ] {
+        let file = own.join(file);
+        fs::write(&file, "mpl = 2\n").unwrap();
+        let said = check(&file, &[]);
+        let as_json = check(&file, &["--json"]);
+        assert_eq!(said.ends_with(": well\n"), is_read, "{said}");
+        assert!(as_json.contains(&format!("\"read\":{is_read}")), "{as_json}");
+        if !is_read {
+            assert!(said.contains("no manager reads it"), "{said}");
+            assert!(said.contains("/etc/cpumgr/cpumgr.toml, "), "{said}");
+            assert!(said.contains(own.join("cpumgr.toml").to_str().unwrap()), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_minimum_that_no_processor_is_there_for_is_named_with_both_numbers() {
     let first = process_cpus().iter().next().unwrap();
     let text = format!("cpus = \"{first}\"\n[classes.night]\nmin = 5\n[classes.day]\nmin = 1\n");

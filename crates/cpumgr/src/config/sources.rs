@@ -97,6 +97,30 @@ impl Sources {
         Ok(files)
     }
 
+    /// Whether this file is one of those that are read; false, too, where a folder of them cannot be
+    /// looked at.
+    pub fn have(&self, path: &Path) -> bool {
+        let Ok(wanted) = fs::canonicalize(path) else { return false };
+        let is_it = |file: &PathBuf| fs::canonicalize(file).is_ok_and(|file| file == wanted);
+        self.files().is_ok_and(|files| files.iter().any(is_it))
+    }
+
+    /// Where they are looked for, in words.
+    pub fn places(&self) -> String {
+        let shown = |path: &PathBuf| path.display().to_string();
+        if let Some(named) = &self.named {
+            return format!("{} (CPUMGR_CONFIG)", shown(named));
+        }
+        let bases: Vec<String> = self.bases.iter().map(shown).collect();
+        if bases.is_empty() {
+            return "none".to_owned();
+        }
+        format!(
+            "{}, and the files *.toml of the folder cpumgr.toml.d beside each",
+            bases.join(", ")
+        )
+    }
+
     /// What they say together.
     ///
     /// # Errors
