@@ -2,9 +2,10 @@
 //! `cargo xtask vm smp --count`: on a real machine the marks do nothing and nothing is counted.
 //!
 //! Claim: a region of P threads moves at most 2 (P - 1) + 1 lines, one out to each worker and one
-//! back. `--list` prints the variants, `--variant NAME --threads P --regions N` runs one: a few
-//! regions to warm up, a mark that begins the phase, then N regions with a mark before the first,
-//! between any two and after the last.
+//! back; a tree of tasks on two threads moves at most one line for two tasks. `--list` prints the
+//! variants, `--variant NAME --threads P --regions N` runs one: a few regions to warm up, a mark
+//! that begins the phase, then N regions with a mark before the first, between any two and after
+//! the last.
 //!
 //! # Modules, from the bottom up
 //! 1. `variants`: the published schemes, as in `benches/fork_join`.

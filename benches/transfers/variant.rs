@@ -2,7 +2,7 @@
 
 use super::variants::Pool;
 use engine::{self, Barrier, Dispatch, Member, Team};
-use nanothreads::Waiting;
+use nanothreads::{Scope, Waiting};
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use platform::sync::CachePadded;
 use std::hint::black_box;
@@ -29,6 +29,7 @@ pub(crate) const VARIANTS: &[(&str, Run)] = &[
     ("lwd", |threads, regions, before| published("lwd", threads, regions, before)),
     ("tasks-producer", producer),
     ("tasks-flat", flat_spawn),
+    ("tasks-tree", tree),
     ("rayon-broadcast", rayon_broadcast),
     ("fork_union", fork_union),
 ];
@@ -221,6 +222,33 @@ fn flat_spawn(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
         nanothreads::scope(|s| (0..TASKS).for_each(|_| s.spawn(|_| ())));
     }
     before();
+}
+
+/// Columns of the board of `tree`.
+const QUEENS: u32 = 7;
+
+/// A tree of tasks, one for each queen that can be placed (552 in all), in a scope of its own: a
+/// sample is a tree. Any member runs any part of it.
+fn tree(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
+    configure(threads);
+    for _ in 0..rounds {
+        before();
+        nanothreads::scope(|s| queens(s, 0, [0; 3]));
+    }
+    before();
+}
+
+/// Spawns a task for each queen in `row`; columns and diagonals below others are taken.
+fn queens(s: &Scope<'_>, row: u32, [columns, left, right]: [u32; 3]) {
+    // Ends the processor's turn where they take turns (the emulator): else one runs the whole tree.
+    std::hint::spin_loop();
+    let mut free = !(columns | left | right) & ((1 << QUEENS) - 1);
+    while row < QUEENS && free != 0 {
+        let queen = free & free.wrapping_neg();
+        free ^= queen;
+        let taken = [columns | queen, (left | queen) << 1, (right | queen) >> 1];
+        s.spawn(move |s| queens(s, row + 1, taken));
+    }
 }
 
 fn rayon_broadcast(threads: usize, regions: u32, before: &mut dyn FnMut()) {
