@@ -153,8 +153,8 @@ fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
         return print(&match read {
             true => format!("{file}: well\n"),
             false => format!(
-                "{file}: well formed, but no manager reads it, unless `--config` names it; what is \
-                 read: {places}\n"
+                "{file}: well formed, but a manager of this user reads it only where `--config` or \
+                 CPUMGR_CONFIG names it; what it reads: {places}\n"
             ),
         });
     }

@@ -316,7 +316,7 @@ fn a_file_that_no_manager_reads_is_said_to_be_well_formed_and_no_more() {
         assert_eq!(said.ends_with(": well\n"), is_read, "{said}");
         assert!(as_json.contains(&format!("\"read\":{is_read}")), "{as_json}");
         if !is_read {
-            assert!(said.contains("no manager reads it"), "{said}");
+            assert!(said.contains("reads it only where `--config`"), "{said}");
             assert!(said.contains("/etc/cpumgr/cpumgr.toml, "), "{said}");
             assert!(said.contains(own.join("cpumgr.toml").to_str().unwrap()), "{said}");
         }

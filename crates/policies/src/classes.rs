@@ -223,8 +223,9 @@ impl Classes {
     }
 }
 
-/// By the number of a class the place of its circle in [`Decision::circles`]; that of programs of no
-/// class is 0. A place follows from the numbers of all classes: one that shares keeps its circle.
+/// By the number of a class the place of its circle in [`Decision::circles`]; that of programs of
+/// no class is 0. A place follows from the numbers of all classes: one that shares keeps its
+/// circle.
 #[must_use]
 pub fn circle_places(numbers: impl IntoIterator<Item = u64>) -> BTreeMap<u64, u16> {
     let sorted: BTreeSet<u64> = numbers.into_iter().collect();

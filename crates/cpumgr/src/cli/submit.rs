@@ -32,9 +32,9 @@ pub struct SubmitArgs {
     /// this limit.
     #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub time_limit: Option<Duration>,
-    /// Starts it when so many processors are free for it, and keeps them for it until it ends; of
-    /// 4..16 as many as there are then. Jobs start in their order, and one that does not delay the
-    /// first that waits may start before it.
+    /// Starts it when so many processors are free for it, and takes no other job for them until it
+    /// ends (programs that are no jobs may share them); of 4..16 as many as there are then. Jobs
+    /// start in their order, and one that does not delay the first that waits may start before it.
     #[arg(long, value_name = "N|MIN..MAX", value_parser = processors, conflicts_with_all = ["min", "max"])]
     pub procs: Option<Range>,
     /// Submits it once for each number from A to B (in steps of S), which it finds in

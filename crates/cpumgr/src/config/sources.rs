@@ -97,8 +97,8 @@ impl Sources {
         Ok(files)
     }
 
-    /// Whether this file is one of those that are read; false, too, where a folder of them cannot be
-    /// looked at.
+    /// Whether this file is one of those that are read; false, too, where a folder of them cannot
+    /// be looked at.
     pub fn have(&self, path: &Path) -> bool {
         let Ok(wanted) = fs::canonicalize(path) else { return false };
         let is_it = |file: &PathBuf| fs::canonicalize(file).is_ok_and(|file| file == wanted);

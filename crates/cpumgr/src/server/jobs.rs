@@ -118,6 +118,13 @@ impl Server {
         Some(format!("it has at most {most}, for {why}"))
     }
 
+    /// The same for one that waits, which drained processors hold up, too; `undrain` lets it begin.
+    pub(super) fn why_it_cannot_begin(&self, serial: u64, least: u32) -> Option<String> {
+        let left = self.planned();
+        let is_drained = || format!("only {left} are not drained (cpumgr undrain)");
+        self.never_begins(serial, least).or_else(|| (least > left).then(is_drained))
+    }
+
     /// The log says once of each job that waits that it never begins any more, since classes or
     /// processors are other ones than when it came.
     pub(super) fn tell_of_jobs_that_never_begin(&mut self) {
@@ -342,13 +349,20 @@ mod tests {
         };
         assert_eq!(why(&mut server), [None, None]);
         server.set_rules(rules(1, 0));
-        let of_class = "it has at most 1, for the programs of class wide have so many together (its \
-                        max)";
+        let of_class = "it has at most 1, for the programs of class wide have so many together \
+                        (its max)";
         assert_eq!(why(&mut server), [Some(of_class.to_owned()), None]);
         server.set_rules(rules(2, processors));
         let reserve = "it has at most 1, for other classes keep the rest (reserve)".to_owned();
         assert_eq!(why(&mut server), [Some(reserve.clone()), Some(reserve)]);
         server.set_rules(rules(2, 0));
+        assert_eq!(why(&mut server), [None, None]);
+        let all_but_one: Vec<String> =
+            server.cpus.iter().skip(1).map(|cpu| cpu.0.to_string()).collect();
+        server.change_drained(&all_but_one.join(","), true).unwrap();
+        let drained = "only 1 are not drained (cpumgr undrain)".to_owned();
+        assert_eq!(why(&mut server), [Some(drained.clone()), Some(drained)]);
+        server.change_drained(&all_but_one.join(","), false).unwrap();
         assert_eq!(why(&mut server), [None, None]);
     }
 

@@ -394,7 +394,7 @@ impl Server {
                 consumed_ns: user(place).and_then(|user| self.consumed(user, now)),
                 never_begins: place
                     .processors
-                    .and_then(|of| self.never_begins(place.serial, of.least)),
+                    .and_then(|of| self.why_it_cannot_begin(place.serial, of.least)),
             })
             .collect();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

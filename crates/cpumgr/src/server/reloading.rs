@@ -11,6 +11,9 @@ use crate::daemon::{GRACE, QUANTUM};
 use crate::reload::Asker;
 use crate::settings::LevelFrom;
 
+/// An answer has one packet: so many notes fit, whatever the names are.
+const MOST_NOTES: usize = 16;
+
 /// What askers hear: keys that hold from the next start on, and what cannot be as it is said.
 type Answer = (Vec<String>, Vec<String>);
 
@@ -114,18 +117,12 @@ impl Server {
     /// which is in the log, too.
     pub(super) fn set_rules(&mut self, rules: Rules) -> Vec<String> {
         let processors = self.cpus.len();
-        let mut notes = Vec::new();
-        for (name, class) in &rules.class_table().classes {
-            if class.min as usize > processors {
-                // No mistake of a file that several machines have.
-                notes.push(format!(
-                    "class {name} is to have {} processors at least, and this manager has \
-                     {processors}",
-                    class.min
-                ));
-            }
-        }
+        let mut notes = unmet_minima(&rules, processors);
         notes.iter().for_each(|note| tracing::warn!("{note}"));
+        if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
+            notes.truncate(MOST_NOTES);
+            notes.push(format!("and {more} more of this kind, which are in the manager's log"));
+        }
         self.ledger.set_user_weights(rules.weights());
         self.ledger.set_user_caps(rules.caps());
         self.ledger.set_classes(rules.class_table().classes.clone());
@@ -144,5 +141,45 @@ impl Server {
         } else if !heeds && self.foreign.take().is_some() {
             self.ledger.leave_to_others(Vec::new());
         }
+    }
+}
+
+/// What of the minima of classes a manager of so many processors cannot give, in words. No mistake:
+/// several machines may have the same file.
+fn unmet_minima(rules: &Rules, processors: usize) -> Vec<String> {
+    let classes = &rules.class_table().classes;
+    let alone = classes.iter().filter(|(_, class)| class.min as usize > processors);
+    let mut notes: Vec<String> = alone
+        .map(|(name, class)| {
+            format!(
+                "class {name} is to have {} processors at least, and this manager has {processors}",
+                class.min
+            )
+        })
+        .collect();
+    let together: u64 = classes.values().map(|class| u64::from(class.min)).sum();
+    if notes.is_empty() && together > processors as u64 {
+        notes.push(format!(
+            "classes are to have {together} processors at least together, and this manager has \
+             {processors}: while all have programs, those of lower priority have fewer"
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minima_that_do_not_fit_together_are_told_as_those_that_do_not_fit_alone() {
+        let notes = |text: &str, processors| {
+            unmet_minima(&Rules::of(&Config::parse(text).unwrap()), processors)
+        };
+        let three = "[classes.a]\nmin = 2\n[classes.b]\nmin = 2\n[classes.c]\nmin = 2\n";
+        assert!(notes(three, 6).is_empty());
+        let [together] = &notes(three, 5)[..] else { panic!("one note") };
+        assert!(together.contains("6 processors at least together"), "{together}");
+        assert_eq!(notes(three, 1).len(), 3);
     }
 }

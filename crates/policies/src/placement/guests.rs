@@ -10,8 +10,8 @@
 //! 5. to one that is kept free.
 //!
 //! Masters for which only the last four are left meet there, as far as their sets let them: those
-//! with the worst choice first. The others of their circle do not join them. An application that does not share goes where
-//! another one is, before it takes what is kept free.
+//! with the worst choice first. The others of their circle do not join them. An application that
+//! does not share goes where another one is, before it takes what is kept free.
 
 use std::cmp::Reverse;
 
@@ -132,7 +132,8 @@ impl Placement {
         standings
     }
 
-    /// Puts one up in its set, where the rank is least, then where the fewest are, and where it was.
+    /// Puts one up in its set, where the rank is least, then where the fewest are, and where it
+    /// was.
     fn put_up_one<K: Ord>(
         &mut self,
         at: usize,

@@ -23,6 +23,9 @@ use crate::placement::{Machine, MachineCpu, Smt};
 use crate::policy::Policy;
 use crate::registry::{DEFAULT_POLICY, Registry};
 
+/// The most classes, as in a manager's configuration.
+const MOST_CLASSES: usize = 1000;
+
 /// The most programs at once.
 const MAX_LEVEL: u32 = 65_536;
 /// The most executions of all jobs together.
@@ -392,6 +395,10 @@ impl Workload {
             })?;
         }
         self.native.check().map_err(|(at, message)| Fault::at(at, message).within("native"))?;
+        if self.classes.len() > MOST_CLASSES {
+            let message = format!("{} of them; at most {MOST_CLASSES}", self.classes.len());
+            return Err(Fault::at("classes", message));
+        }
         for (name, class) in &self.classes {
             class.check().map_err(|message| Fault::at(&format!("classes.{name}"), message))?;
         }
@@ -511,6 +518,13 @@ mod tests {
                 ),
                 (fault(|w| w.machine.per_core = 0), "machine.per_core: 0", "multiple of 1"),
                 (fault(|w| w.manager.policy = "just".into()), "manager.policy: ", "dss-ts"),
+                (
+                    fault(|w| {
+                        w.classes = (0..1001).map(|i| (i.to_string(), Class::default())).collect();
+                    }),
+                    "classes: 1001",
+                    "at most 1000",
+                ),
                 (fault(|w| w.manager.level = Some(0)), "manager.level: ", "from 1 to 65536"),
                 (fault(|w| w.manager.level = Some(u32::MAX)), "manager.level: ", "from 1 to 65536"),
                 (fault(|w| w.manager.quantum = Span(5)), "manager.quantum: 5ns", "1ms to 10s"),

@@ -230,7 +230,8 @@ proptest! {
             prop_assert_eq!(owned.len() as u32, owners);
             let of_circle = |but: AppId| -> BTreeSet<u32> {
                 let others = allocations.iter().filter(|it| it.shared && it.app != but);
-                others.flat_map(|it| placed[&it.app].clone()).filter(|it| !owned.contains(it)).collect()
+                let theirs = others.flat_map(|it| placed[&it.app].clone());
+                theirs.filter(|it| !owned.contains(it)).collect()
             };
             let all = of_circle(AppId(0)).len() as u32;
             for it in allocations.iter().filter(|it| it.shared) {
@@ -262,7 +263,8 @@ proptest! {
             .into_iter()
             .map(|set| set.into_iter().map(|id| id % (processors - 1)).collect())
             .collect();
-        let named: Vec<(u64, &[u32])> = (1..).zip(&sets).map(|(app, set)| (app, &set[..])).collect();
+        let named: Vec<(u64, &[u32])> =
+            (1..).zip(&sets).map(|(app, set)| (app, &set[..])).collect();
         let mut order = named.clone();
         for (at, index) in (0..order.len()).zip(&seed) {
             let other = index.index(order.len());
