@@ -169,7 +169,7 @@ const LANES: &[Lane] = &[
     slow("smp", 240, |stage| {
         vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)
     }),
-    slow("systemd", 500, |stage| match stage.compiler("systemd") {
+    slow("systemd", 240, |stage| match stage.compiler("systemd") {
         Some(_) => vm::run(stage.workspace, &Guest::systemd(stage.deadline)).map(Count::passed),
         None => Ok(Count::default()),
     }),
