@@ -47,8 +47,9 @@
 //! that share do not stand in the circle: each has a seat for one as far as its part of what is
 //! shared goes. Under a decision that keeps some free, or names circles, fewer seats than masters
 //! are where masters can meet (`sharers`): one joins a processor that its circle has wherever its
-//! set allows one, in whatever order they came. An application that has nothing after all that is a
-//! guest (`guests`).
+//! set allows one, in whatever order they came. That holds where all masters of the circle are
+//! confined; with others among them an owner may take the processor that the circle has. An
+//! application that has nothing after all that is a guest (`guests`).
 //!
 //! # Invariants
 //! P1  A processor of its own belongs to one application, and no shared one does, but for guests.
