@@ -103,8 +103,9 @@ impl ParFor {
     }
 
     /// Runs `body` once for each number of the range, with the value that `storage` has for the
-    /// thread. The value is looked up once for each chunk, so that a loop of short iterations costs
-    /// what [`ParFor::run_chunks`] over a table of one's own costs.
+    /// thread. The value is looked up once for each chunk, and not in each iteration as by
+    /// [`PerThread::with`]. Where iterations are a few instructions,
+    /// [`ParFor::reduce_chunks`] with a table of the chunk's own is faster still.
     ///
     /// ```
     /// use nanothreads::{PerThread, par_for};

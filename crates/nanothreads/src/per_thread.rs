@@ -26,7 +26,7 @@ use std::fmt;
 ///
 /// A `with` is a few loads and a check, some nanoseconds, and keeps the compiler from making vector
 /// code of the loop around it. [`ParFor::run_with`](crate::ParFor::run_with) calls it once for each
-/// chunk, which costs as much as a table of one's own in
+/// chunk; the fastest is a table of the chunk's own in
 /// [`ParFor::reduce_chunks`](crate::ParFor::reduce_chunks). Elsewhere it is called where it is
 /// needed:
 ///
