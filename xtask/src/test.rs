@@ -1,8 +1,8 @@
 //! All checks of the project, lane by lane; the first lane that fails ends the run.
 
 mod count;
+mod lines;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -278,17 +278,20 @@ fn counted(command: &mut Command) -> anyhow::Result<Count> {
     let name = shown(command);
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {name}"))?;
-    let output = child.stdout.take().context("no pipe from cargo")?;
     let mut count = Count::default();
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line.with_context(|| format!("cannot read what {name} prints"))?;
-        let line = String::from_utf8_lossy(&line);
+    let (status, left) = lines::each(&mut child, lines::GRACE, |line| {
         println!("{line}");
-        if let Some(found) = result_line(&line) {
+        if let Some(found) = result_line(line) {
             count += found;
         }
+    })
+    .with_context(|| name.clone())?;
+    if !left.is_empty() {
+        bail!(
+            "{count}; {name} ended before processes of it, which were killed: {}",
+            left.join(", ")
+        );
     }
-    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
     match (status.success(), count) {
         (true, Count { passed: 0, .. }) => bail!("{name} ran no test at all"),
         // Something that did not compile or died reports no count of its own.

@@ -18,7 +18,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use arena::client::{Client, ConnectError, Hello, SOCKET_VARIABLE};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use platform::affinity::{self, CpuSet};
 use platform::process::{self, Pid};
@@ -79,6 +79,8 @@ fn serve(args: &JobserverArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
     if let Err(error) = prctl::set_child_subreaper(true) {
         warn(&format!("jobs whose make was killed will not be bound: {error}"));
     }
+    // Before the program begins: what ends this process in that moment would leave it alone.
+    let signals = hold_signals(&mut command)?;
     let mut child = {
         let _shared = tokens.share()?;
         command.spawn().map_err(|source| Error::Exec {
@@ -86,7 +88,7 @@ fn serve(args: &JobserverArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
             source,
         })?
     };
-    let followed = follow(&mut child, client.as_ref(), &mut tokens, jobs, mask);
+    let followed = follow(&mut child, client.as_ref(), &mut tokens, &signals, jobs, mask);
     let status = match followed {
         Ok(status) => status,
         Err(error) => {
@@ -165,25 +167,35 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?, numbers.next()?))
 }
 
+fn system(call: &'static str) -> impl Fn(nix::errno::Errno) -> Error {
+    move |errno| Error::System(platform::SysError::new(call, errno as i32))
+}
+
+/// From now on signals that end a process are read here, to be passed on. `command` becomes a
+/// program that gets them as this process did.
+fn hold_signals(command: &mut Command) -> Result<SignalFd, Error> {
+    let held: SigSet =
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGHUP].into_iter().collect();
+    let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(system("pthread_sigmask"))?;
+    let unblock = move || before.thread_set_mask().map_err(std::io::Error::from);
+    // SAFETY: - between fork and exec it calls pthread_sigmask alone, which is async-signal-safe,
+    //           and allocates nothing.
+    unsafe { command.pre_exec(unblock) };
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    SignalFd::with_flags(&held, flags).map_err(system("signalfd"))
+}
+
 /// Follows the grant until the program has ended.
 fn follow(
     child: &mut Child,
     client: Option<&Client>,
     tokens: &mut Tokens,
+    signals: &SignalFd,
     jobs: u32,
     mask: CpuSet,
 ) -> Result<ExitStatus, Error> {
-    let system = |call: &'static str| {
-        move |errno: nix::errno::Errno| Error::System(platform::SysError::new(call, errno as i32))
-    };
     let pid = Pid(child.id().cast_signed());
     let ended = process::pidfd_open(pid)?;
-    // After the program was started: it does not inherit this.
-    let signals: SigSet =
-        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGHUP].into_iter().collect();
-    signals.thread_block().map_err(system("pthread_sigmask"))?;
-    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    let signals = SignalFd::with_flags(&signals, flags).map_err(system("signalfd"))?;
     let mut tree = Tree::new(pid.0, mask);
     let mut looks = 0;
     loop {
