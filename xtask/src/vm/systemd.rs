@@ -23,6 +23,9 @@ const SUITE: &str = "bookworm";
 const PACKAGES: &str = "systemd-sysv,libnss-systemd,procps";
 /// What is left out, for the time that a first start takes.
 const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
+/// Programs of the guest, in C, and where they stand there.
+const PROGRAMS: [(&str, &str); 3] =
+    [("team", "opt/team"), ("lower", "opt/lower"), ("hostile", "opt/hostile")];
 const PROCESSORS: &str = "4";
 const MEMORY: &str = "1024M";
 /// The guest's disk, in MiB; a sparse file.
@@ -83,12 +86,13 @@ pub(super) fn run(
         Ok(root) => root,
         Err(reason) => return super::skip(options.require, &reason),
     };
-    let (team, lower) = (folder.join("team"), folder.join("lower"));
-    for (name, program) in [("team.c", &team), ("lower.c", &lower)] {
-        let source = workspace.root.join("xtask/vm/systemd").join(name);
-        compiler.build(Language::C, &source, program)?;
-    }
+    let own = |name: &str| workspace.root.join("xtask/vm/systemd").join(name);
     let mut files: Vec<(PathBuf, &str, u32)> = Vec::new();
+    for (name, place) in PROGRAMS {
+        let program = folder.join(name);
+        compiler.build(Language::C, &own(&format!("{name}.c")), &program)?;
+        files.push((program, place, 0o755));
+    }
     let mut version = String::new();
     for (number, place) in [(1, "opt/cpumgr_1.deb"), (2, "opt/cpumgr_2.deb")] {
         version = format!("{}+{number}", env!("CARGO_PKG_VERSION"));
@@ -98,9 +102,6 @@ pub(super) fn run(
         let made = dist::Options { as_built, version, of_tests, is_plain: true };
         files.push((dist::deb(workspace, &made)?, place, 0o644));
     }
-    let own = |name: &str| workspace.root.join("xtask/vm/systemd").join(name);
-    files.push((team, "opt/team", 0o755));
-    files.push((lower, "opt/lower", 0o755));
     files.push((folder.join("qexit"), "opt/qexit", 0o755));
     files.push((own("checks.sh"), "opt/checks.sh", 0o755));
     files.push((own("checks.service"), "etc/systemd/system/checks.service", 0o644));

@@ -328,6 +328,57 @@ close_directory() {
     systemctl restart cpumgr.socket cpumgr.service; end_all
 }
 
+# --- a user that means harm, beside a program of Alice's
+
+# Bob's attacks on the service as it is installed (`hostile.c`), each for some seconds. Meanwhile
+# Alice and the superuser are answered, a program of Alice's that comes is taken in without a word,
+# and the one that is there has her half; afterwards it is the same manager, which keeps nothing.
+floods() { attacked connects crowds asks never-reads announces enrols babbles burdens rings starts; }
+attacked() {
+    team alice a1 3000
+    within 20 has a1 4 && within 20 knows a1 || { say "no team"; status; return 1; }
+    local old began descriptors memory attack costs=
+    old=$(manager) began=$(systemctl show -P NRestarts cpumgr.service)
+    descriptors=$(descriptors_of "$old") memory=$(memory_of "$old")
+    for attack; do
+        local used; used=$(ticks_of "$old")
+        as bob /opt/hostile "$attack" 5 > /tmp/hostile.out 2>&1 &
+        local bobs=$!
+        sleep 2
+        bystanders "$attack" || { kill "$bobs"; return 1; }
+        wait "$bobs" || { say "$attack did not take place"; cat /tmp/hostile.out; return 1; }
+        [ "$(manager)" = "$old" ] || { say "$attack: the manager is another one"; return 1; }
+        costs="$costs $(tr ' ' '=' < /tmp/hostile.out)/$((($(ticks_of "$old") - used) * 10))ms"
+    done
+    [ "$(systemctl show -P NRestarts cpumgr.service)" = "$began" ] || { say "it was restarted"; return 1; }
+    within 20 alone "$old" "$descriptors" || { ls -l "/proc/$old/fd"; status; return 1; }
+    memory=$(($(memory_of "$old") - memory))
+    [ "$memory" -lt 32768 ] || { say "it grew by $memory KiB"; return 1; }
+    within 20 has a1 4 || { say "Alice has $(size a1)"; return 1; }
+    kill -0 "$(pid a1)" || { say "Alice's program is dead"; return 1; }
+    end_all
+    say "same manager, $memory KiB more;$costs"
+}
+bystanders() {
+    local said
+    as alice timeout 20 cpumgr status > /dev/null || { say "$1: Alice is not answered"; return 1; }
+    timeout 20 cpumgr policy > /dev/null || { say "$1: the superuser is not answered"; return 1; }
+    said=$(as alice timeout 20 cpumgr run -- /bin/true 2>&1) && [ -z "$said" ] \
+        || { say "$1: a program of Alice's: $said"; return 1; }
+    within 5 grown a1 2 || { say "$1: Alice has $(size a1)"; return 1; }
+    knows a1 || { say "$1: Alice's program is not known any more"; return 1; }
+}
+descriptors_of() { find "/proc/$1/fd" -mindepth 1 | wc -l; }
+memory_of() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$1/status"; }
+# Hundredths of a second; the name has no space.
+ticks_of() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+# Alice's program is the only one, and no descriptor is left (one may be that of a question).
+alone() {
+    status | grep -q '"program_count":1,' || return 1
+    [ "$(descriptors_of "$1")" -le $(($2 + 1)) ]
+}
+few_descriptors() { with LimitNOFILE=48; }
+
 # --- restarts
 
 # What asks the manager in a loop here, and dpkg, are strangers to which programs leave processors
@@ -582,6 +633,8 @@ check no-starving starves
 planted no-starving heavy_bob unconfigured starves
 check no-spoofing spoofs
 check no-spoofing-is-seen fails_with open_directory close_directory spoofs
+check no-flooding floods
+planted no-flooding few_descriptors without floods
 ignore_strangers
 check kill-adopts killed
 planted kill-adopts late_restart without killed
