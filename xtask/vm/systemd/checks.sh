@@ -379,6 +379,76 @@ alone() {
 }
 few_descriptors() { with LimitNOFILE=48; }
 
+# Ends what a check began, however it went.
+harmless() { pkill -KILL -u bob -f /opt/hostile; end_all; return "$1"; }
+
+programs() { status | grep -o '"program_count":[0-9]*' | cut -d: -f2; }
+one_program() { [ "$(programs)" = 1 ]; }
+
+# What reports say of a program that lies about itself, and what the manager writes where Bob put a
+# link: neither holds a reader up, nor reaches its terminal, nor another file.
+lies() { told_lies; harmless $?; }
+told_lies() {
+    local outcome=0 before
+    team alice a1 3000
+    within 20 has a1 4 && within 20 knows a1 || return 1
+    as bob /opt/hostile masks-itself 40 > /tmp/hostile.out 2>&1 &
+    local bobs=$!
+    within 10 two_programs || { say "Bob's program is not there"; status; return 1; }
+    local verb
+    for verb in status 'status --json' policy queue metrics list; do
+        # shellcheck disable=SC2086
+        timeout 20 cpumgr $verb > /tmp/said 2>&1 || { say "cpumgr $verb: $(cat /tmp/said)"; outcome=1; }
+        grep -q "$(printf '[\033\r]')" /tmp/said && { say "cpumgr $verb has control characters"; outcome=1; }
+    done
+    journalctl -q --no-pager -a -u cpumgr -o cat | grep -q "$(printf '\033')\[2J" && { say "the journal has them"; outcome=1; }
+    pkill -KILL -u bob -f /opt/hostile; wait "$bobs" 2> /dev/null
+    # The manager may write its own files, and Bob names one of them.
+    install -d -o bob -g bob /srv/bob
+    before=$(stat -c '%i %s' /var/lib/cpumgr/history.redb)
+    as bob ln -sf /var/lib/cpumgr/history.redb /srv/bob/trace
+    cpumgr trace start /srv/bob/trace > /tmp/said 2>&1 && { say "a trace follows Bob's link"; outcome=1; cpumgr trace stop; }
+    [ "$(stat -c '%i %s' /var/lib/cpumgr/history.redb)" = "$before" ] || { say "the history is another file"; outcome=1; }
+    # A runtime directory that is Bob's, and libraries beside it.
+    as bob sh -c 'mkdir -p -m 777 /tmp/runtime/cpumgr /tmp/shim && cp /bin/true /tmp/shim/libgomp.so.1'
+    as alice env XDG_RUNTIME_DIR=/tmp/runtime cpumgr run -- /bin/true > /tmp/said 2>&1 || outcome=1
+    [ ! -s /tmp/said ] || { cat /tmp/said; outcome=1; }
+    [ -z "$(find /tmp/runtime /tmp/shim -user alice)" ] || { say "Alice writes into Bob's directory"; outcome=1; }
+    rm -rf /tmp/runtime /tmp/shim /srv/bob
+    within 20 one_program && knows a1 && within 20 has a1 4 || { status; outcome=1; }
+    return "$outcome"
+}
+# A reader that hands a program's name on as it is.
+raw_reader() {
+    mkdir -p /opt/raw
+    printf '%s\n' '#!/bin/sh' '/usr/bin/cpumgr "$@"; code=$?; printf "\033[2J"; exit $code' > /opt/raw/cpumgr
+    chmod 755 /opt/raw/cpumgr; PATH=/opt/raw:$PATH
+}
+no_raw_reader() { PATH=${PATH#/opt/raw:}; }
+two_programs() { [ "$(programs)" = 2 ]; }
+
+# Bob's programs are killed at each step of their registration, and the manager between them.
+storm() { stormed; harmless $?; }
+stormed() {
+    team alice a1 3000
+    within 20 has a1 4 && within 20 knows a1 || return 1
+    as bob /opt/hostile dies 30 > /tmp/hostile.out 2>&1 &
+    local bobs=$! round old
+    for round in 1 2 3; do
+        sleep 3
+        old=$(manager)
+        kill -9 "$old"
+        within 20 known_by_another "$old" || { say "kill $round: not adopted"; return 1; }
+        within 5 grown a1 2 || { say "kill $round: Alice has $(size a1)"; return 1; }
+    done
+    wait "$bobs" || { cat /tmp/hostile.out; return 1; }
+    within 20 one_program || { status; return 1; }
+    within 20 has a1 4 && kill -0 "$(pid a1)" || { say "Alice has $(size a1)"; return 1; }
+    say "3 kills of the manager beside $(cut -d' ' -f2 /tmp/hostile.out) of Bob's programs: none of Alice's lost"
+}
+known_by_another() { [ "$(manager)" != "$1" ] && [ "$(manager)" != 0 ] && knows a1; }
+one_start() { with '[Unit]' StartLimitIntervalSec=600 StartLimitBurst=1; }
+
 # --- restarts
 
 # What asks the manager in a loop here, and dpkg, are strangers to which programs leave processors
@@ -635,6 +705,10 @@ check no-spoofing spoofs
 check no-spoofing-is-seen fails_with open_directory close_directory spoofs
 check no-flooding floods
 planted no-flooding few_descriptors without floods
+check no-lying lies
+planted no-lying raw_reader no_raw_reader lies
+check kill-storm storm
+planted kill-storm one_start without storm
 ignore_strangers
 check kill-adopts killed
 planted kill-adopts late_restart without killed

@@ -26,7 +26,6 @@
 #define LONGEST (32 * 1024)
 #define UP_SIZE (17 * 4096)
 #define CONNECTIONS 4000
-#define SLEEPERS 64
 #define DESCRIPTORS 253
 
 static const char STATUS[] = "{\"version\":1,\"type\":\"status\"}";
@@ -261,26 +260,6 @@ static long rings(void) {
     return count;
 }
 
-/* Programs that ask for everything and sleep. */
-static long sleeps(void) {
-    long count = 0;
-    int told[2];
-    if (pipe2(told, O_CLOEXEC) != 0) return 0;
-    for (int i = 0; i < SLEEPERS; i++) {
-        if (fork() == 0) {
-            int descriptors[4];
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (enrol(descriptors) < 0 || write(told[1], "", 1) != 1) _exit(1);
-            while (goes_on()) poll(NULL, 0, 100);
-            _exit(0);
-        }
-    }
-    close(told[1]);
-    for (char byte; read(told[0], &byte, 1) == 1;) count++;
-    while (wait(NULL) > 0) {}
-    return count;
-}
-
 /* Programs that are killed at any step of their registration. */
 static long dies(void) {
     long count = 0;
@@ -353,8 +332,7 @@ static const struct { const char *name; long (*attack)(void); } ATTACKS[] = {
     {"connects", connects}, {"crowds", crowds},       {"asks", asks},
     {"never-reads", never_reads}, {"announces", announces}, {"enrols", enrols},
     {"babbles", babbles},   {"burdens", burdens},     {"rings", rings},
-    {"sleeps", sleeps},     {"dies", dies},           {"masks-itself", masks_itself},
-    {"starts", starts},
+    {"dies", dies},         {"masks-itself", masks_itself}, {"starts", starts},
 };
 
 int main(int count, char **words) {
