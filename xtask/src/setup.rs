@@ -225,6 +225,19 @@ impl Compiler {
         must_succeed(self.command().arg("-static").arg(source).arg("-o").arg(program))
     }
 
+    /// The same with the OpenMP library of a folder, `libgomp.a`, in place of the system's.
+    pub(crate) fn build_static_with(
+        &self,
+        source: &Path,
+        program: &Path,
+        library: &Path,
+    ) -> anyhow::Result<()> {
+        let mut command = self.command();
+        must_succeed(
+            command.arg("-static").arg(source).arg("-L").arg(library).arg("-o").arg(program),
+        )
+    }
+
     /// Compiles and links one C file into a library that a program loads.
     pub(crate) fn build_shared(&self, source: &Path, library: &Path) -> anyhow::Result<()> {
         must_succeed(self.command().args(["-shared", "-fPIC"]).arg(source).arg("-o").arg(library))

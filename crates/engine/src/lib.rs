@@ -6,6 +6,7 @@
 //! # Modules, from the bottom up
 //! Each uses those in its own line and above it in this list, and none below.
 //! 1. `process`: the process and its forked children; state that each has of its own; panics.
+//!    `period`: the outer loop of a program, found in the sequence of its regions.
 //! 2. `sizer`: where the size of a team comes from, as a program can say it.
 //! 3. `protocols`: what threads do to the words that they share, with a model for each.
 //! 4. `contention`: what a thread sees of other programs on its processors.
@@ -58,6 +59,8 @@ mod contention;
 mod facade;
 mod inheritance;
 mod manager;
+#[doc(hidden)]
+pub mod period;
 mod placement;
 #[doc(hidden)]
 pub mod process;
@@ -77,9 +80,6 @@ pub mod work;
 mod workers;
 
 // By one path each for the library beside this crate, wherever they stand here.
-#[cfg(feature = "manager")]
-#[doc(hidden)]
-pub use crate::manager::analyzer::period;
 #[doc(hidden)]
 pub use crate::{
     manager::source,

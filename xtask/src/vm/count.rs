@@ -7,9 +7,11 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use super::guest::{self, LONGEST, PROCESSORS, TARGET, Task, Turns, static_flags};
+use super::kernels;
 use super::needs::Needs;
 use crate::artifact;
 use crate::setup::{Compiler, Workspace};
+use crate::shim::Form;
 
 /// The program that is counted.
 const PACKAGE: &str = "nanos-transfers";
@@ -18,6 +20,11 @@ const REGIONS: u32 = 200;
 const THREADS: [usize; 3] = [2, 4, 8];
 /// How the names of variants begin that must stay within [`bar`].
 const OURS: &str = "nanothreads";
+/// A region of our OpenMP library whose body never had a task: members leave it as they do a region
+/// of the engine. Where it had one they wait for all others first ([`HAD_TASK`]), which two lines
+/// more for each worker pay for.
+const OPENMP: &str = "openmp";
+const HAD_TASK: &str = "openmp-had-task";
 /// A tree of tasks, whose bar is [`TREE_BAR`] with two threads.
 const TREE: &str = "tasks-tree";
 /// Lines that its 552 tasks may move between two threads: one for two tasks. They move some 115; a
@@ -36,6 +43,8 @@ fn bar(threads: usize) -> u64 {
 fn most(variant: &str, threads: usize) -> Option<u64> {
     match (variant, threads) {
         (TREE, 2) => Some(TREE_BAR),
+        // A third line out: what the team is, which the master writes for each region.
+        (OPENMP, _) => Some(bar(threads) + threads as u64 - 1),
         (name, _) => name.starts_with(OURS).then(|| bar(threads)),
     }
 }
@@ -65,8 +74,11 @@ pub(super) fn run(
 ) -> anyhow::Result<u64> {
     let plugin = folder.join("count.so");
     compiler.build_shared(&workspace.root.join("xtask/vm/count.c"), &plugin)?;
-    let libgomp = folder.join("libgomp");
-    compiler.build_static(&workspace.root.join("xtask/vm/libgomp.c"), &libgomp)?;
+    let regions = workspace.root.join("xtask/vm/regions.c");
+    let (libgomp, openmp) = (folder.join("libgomp"), folder.join("openmp"));
+    compiler.build_static(&regions, &libgomp)?;
+    let library = kernels::as_libgomp(workspace, Form::Shipped, &folder.join("count.library"))?;
+    compiler.build_static_with(&regions, &openmp, &library)?;
     let program = build(workspace)?;
     let listing = Command::new(&program)
         .arg("--list")
@@ -79,8 +91,8 @@ pub(super) fn run(
             name: format!("{name}/{threads}"),
             program: program.to_owned(),
             arguments,
-            begins_by: None,
             limit: LONGEST_PHASE,
+            ..Task::default()
         };
         tasks.extend(listing.lines().map(|name| {
             task(
@@ -90,6 +102,8 @@ pub(super) fn run(
             )
         }));
         tasks.push(task("libgomp", &libgomp, format!("{threads} {REGIONS}")));
+        tasks.push(task(OPENMP, &openmp, format!("{threads} {REGIONS}")));
+        tasks.push(task(HAD_TASK, &openmp, format!("{threads} {REGIONS} task")));
     }
     let image = folder.join("count.cpio");
     let variables =
@@ -246,6 +260,12 @@ mod tests {
     fn a_tree_whose_tasks_move_a_line_each_is_a_failure_with_two_threads() {
         assert!(judge("tasks-tree/2", 120).is_ok() && judge("tasks-tree/2", 600).is_err());
         assert!(judge("tasks-tree/8", 800).is_ok());
+    }
+
+    #[test]
+    fn a_region_of_openmp_has_a_bar_unless_its_body_had_a_task() {
+        assert!(judge("openmp/8", 22).is_ok() && judge("openmp/8", 23).is_err());
+        assert!(judge("openmp-had-task/8", 60).is_ok());
     }
 
     #[test]

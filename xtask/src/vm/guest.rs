@@ -80,6 +80,7 @@ impl Turns {
 }
 
 /// A program that the guest runs.
+#[derive(Default)]
 pub(super) struct Task {
     pub(super) name: String,
     /// The program's file on this machine.
@@ -89,6 +90,8 @@ pub(super) struct Task {
     pub(super) begins_by: Option<u64>,
     /// Most seconds of the guest's time.
     pub(super) limit: u32,
+    /// Loops that keep processors busy beside it, from its beginning to its end.
+    pub(super) hogs: u32,
 }
 
 /// What became of it.
@@ -166,14 +169,14 @@ pub(super) fn archive(
     let variables: String =
         variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     for (number, task) in tasks.iter().enumerate() {
-        let Task { name, program, arguments, begins_by, limit } = task;
+        let Task { name, program, arguments, begins_by, limit, hogs } = task;
         let first = tasks.iter().position(|task| task.program == *program).unwrap_or(number);
         let place = format!("tests/{first}");
         if first == number {
             archive.file(&place, &read(program)?);
         }
         let last = begins_by.unwrap_or(u64::MAX >> 1);
-        list += &format!("{limit} {last} {name} env {variables}/{place} {arguments}\n");
+        list += &format!("{limit} {last} {hogs} {name} env {variables}/{place} {arguments}\n");
     }
     for (place, program) in others {
         archive.file(place, &read(program)?);

@@ -106,7 +106,7 @@ pub(super) fn run(
 fn task(name: String, program: PathBuf) -> Task {
     let shortened = SHORTENED.iter().find(|(of, _)| *of == name).map_or("", |(_, fewer)| fewer);
     let arguments = format!("--class {CLASS} --json --quiet {shortened}").trim_end().to_owned();
-    Task { name, program, arguments, begins_by: None, limit: LONGEST_PROGRAM }
+    Task { name, program, arguments, limit: LONGEST_PROGRAM, ..Task::default() }
 }
 
 /// Those in C and Fortran, with our library inside: the compiler looks for its own by `-lgomp`, and
@@ -115,18 +115,27 @@ pub(super) fn openmp(
     workspace: &Workspace,
     folder: &Path,
 ) -> anyhow::Result<BTreeMap<String, PathBuf>> {
-    let library = shim::run(workspace, Form::Tested)?.join("libnanos_omp.a");
-    let named = folder.join("kernels.library");
-    std::fs::create_dir_all(&named).with_context(|| format!("cannot make {}", named.display()))?;
-    std::fs::copy(&library, named.join("libgomp.a"))
-        .with_context(|| format!("cannot copy {}", library.display()))?;
+    let library = as_libgomp(workspace, Form::Tested, &folder.join("kernels.library"))?;
     let folder = folder.join("kernels");
     // The makefile does not know of the library, which may be another one than the last time.
     for below in ["c", "c/papers", "fortran"] {
         unlink_programs(&folder.join(below))?;
     }
-    let settings = [format!("LDFLAGS=-static -s -L{}", named.display())];
+    let settings = [format!("LDFLAGS=-static -s -L{}", library.display())];
     kernel::build_openmp(workspace, &folder, &settings)
+}
+
+/// A folder with our static library under the name that the compiler looks for by `-lgomp`.
+pub(super) fn as_libgomp(
+    workspace: &Workspace,
+    form: Form,
+    folder: &Path,
+) -> anyhow::Result<PathBuf> {
+    let library = shim::run(workspace, form)?.join("libnanos_omp.a");
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::copy(&library, folder.join("libgomp.a"))
+        .with_context(|| format!("cannot copy {}", library.display()))?;
+    Ok(folder.to_owned())
 }
 
 /// Removes the programs of a folder, which have no ending, so that they are linked anew.

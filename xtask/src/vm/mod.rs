@@ -281,7 +281,7 @@ fn smp(
             arguments += &format!(" --skip {part}");
         }
         let limit = LONGEST_PROGRAM;
-        tasks.push(Task { name, program: path, arguments, begins_by: None, limit });
+        tasks.push(Task { name, program: path, arguments, limit, ..Task::default() });
     }
     if tasks.is_empty() {
         bail!("no program has that name");

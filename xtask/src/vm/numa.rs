@@ -57,8 +57,8 @@ pub(super) fn run(
             program: program.path,
             // They bind threads and switch the kernel's balancing: one after the other.
             arguments: format!("--test-threads=1 --nocapture {filter}"),
-            begins_by: None,
             limit: LONGEST_PROGRAM,
+            ..Task::default()
         })
         .collect();
     let variables = [(REQUIRED, "1".to_owned()), (skips::VARIABLE, "/tmp/skips".to_owned())];

@@ -4,8 +4,8 @@
 //! # Protocol
 //! Where the policy decides by what is reported (pdpa), for the only master, at each outermost
 //! region that it forks:
-//! 1. *Look*: the region goes to the detector (`period.rs`) until a loop is found. A program that
-//!    says where its iterations begin ([`iteration`](crate::iteration)) is not guessed at.
+//! 1. *Look*: the region goes to the detector ([`crate::period`]) until a loop is found. A program
+//!    that says where its iterations begin ([`iteration`](crate::iteration)) is not guessed at.
 //! 2. *Base*: what a loop takes on [`BASE`] processors is measured once: regions get no more
 //!    meanwhile. One sample before that tells what it will cost: no program pays more than
 //!    [`SHARE`] of the time that it has run for so far, nor for iterations longer than
@@ -32,11 +32,9 @@
 //! Amdahl's law is used to go on to one; here it is one, and measured when the program has run for
 //! long enough to bear it.
 
+use crate::period::{Loop, Period};
 use arena::client::Client;
-use period::{Loop, Period};
 use std::time::Duration;
-
-pub mod period;
 
 /// Processors of the base.
 pub(super) const BASE: u32 = 1;

@@ -3,7 +3,9 @@
 //!
 //! Three things go this way: a member of a region calls others back to tasks, which have arrived
 //! ([`recall`](crate::teams::recall)); a program that is done with the threads has them renewed
-//! (`serve::heir`); a visit of each worker ([`on_each_worker`](crate::on_each_worker)).
+//! (`serve::heir`); a visit of each worker ([`on_each_worker`](crate::on_each_worker)). What the
+//! first of them saves is counted (`openmp` beside `openmp-had-task` in
+//! `cargo xtask vm smp --count`): two of five lines for each worker of an OpenMP region.
 //!
 //! # Protocol
 //! Ticket t is slot `t % SLOTS` in its round `t / SLOTS + 1`; each slot is a [`Slot`] whose master

@@ -172,8 +172,8 @@ fn measure(
                 "{} {} {} {} {}",
                 run.kernel, run.class, run.placement, run.engine, run.iterations
             ),
-            begins_by: None,
             limit: LONGEST_RUN,
+            ..Task::default()
         })
         .collect();
     let image = folder.join("oracle.cpio");
