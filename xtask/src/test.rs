@@ -1,5 +1,6 @@
 //! All checks of the project, lane by lane; the first lane that fails ends the run.
 
+mod again;
 mod count;
 mod lines;
 
@@ -108,7 +109,7 @@ const LANES: &[Lane] = &[
     }),
     usual("tests", |stage| {
         let mut tests = stage.workspace.cargo(["test", "--workspace", "--no-fail-fast"]);
-        counted(tests.env(shim::FOLDER, stage.workspace.target.join(Form::Tested.folder())))
+        twice(tests.env(shim::FOLDER, stage.workspace.target.join(Form::Tested.folder())))
     })
     .of_tests(),
     usual("docs", |stage| {
@@ -273,14 +274,30 @@ fn one(command: &mut Command) -> anyhow::Result<Count> {
     must_succeed(command).map(|()| Count::ONE)
 }
 
+/// As [`counted`]; a test that failed runs once more, alone ([`again`]).
+fn twice(command: &mut Command) -> anyhow::Result<Count> {
+    let (count, passed) = again::counted(command)?;
+    for name in passed {
+        skips::note_busy(format_args!("test {name}: it failed beside others, and passed alone"));
+    }
+    Ok(count)
+}
+
 /// Runs `cargo test`, shows what it prints and adds up what its test programs report.
 fn counted(command: &mut Command) -> anyhow::Result<Count> {
+    tested(command).map(|(count, _)| count)
+}
+
+/// The same, and the tests that failed.
+fn tested(command: &mut Command) -> anyhow::Result<(Count, Vec<String>)> {
     let name = shown(command);
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {name}"))?;
     let mut count = Count::default();
+    let mut failed = Vec::new();
     let (status, left) = lines::each(&mut child, lines::GRACE, |line| {
         println!("{line}");
+        failed.extend(again::failed(line));
         if let Some(found) = result_line(line) {
             count += found;
         }
@@ -296,7 +313,7 @@ fn counted(command: &mut Command) -> anyhow::Result<Count> {
         (true, Count { passed: 0, .. }) => bail!("{name} ran no test at all"),
         // Something that did not compile or died reports no count of its own.
         (false, Count { failed: 0, .. }) => bail!("{name} failed: {status}"),
-        _ => Ok(count),
+        _ => Ok((count, failed)),
     }
 }
 
@@ -374,7 +391,7 @@ fn shipped(workspace: &Workspace) -> anyhow::Result<Count> {
         "--test",
         tests.iter().map(String::as_str).filter(|name| !name.starts_with("loom_")),
     ));
-    counted(command.env(shim::FOLDER, library))
+    twice(command.env(shim::FOLDER, library))
 }
 
 /// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and

@@ -5,8 +5,8 @@
 //!
 //! # Modules, from the bottom up
 //! Each uses those in its own line and above it in this list, and none below.
-//! 1. `process`: the process and its forked children; state that each has of its own; panics.
-//!    `period`: the outer loop of a program, found in the sequence of its regions.
+//! 1. `process`, `period`: the process and its forked children, state that each has of its own,
+//!    panics; the outer loop of a program, found in the sequence of its regions.
 //! 2. `sizer`: where the size of a team comes from, as a program can say it.
 //! 3. `protocols`: what threads do to the words that they share, with a model for each.
 //! 4. `contention`: what a thread sees of other programs on its processors.

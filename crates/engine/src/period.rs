@@ -12,7 +12,7 @@
 //! regions of an OpenMP program are as good, and so are the places of a Rust program that fork.
 
 /// The most regions of one iteration.
-pub const LONGEST: usize = 64;
+const LONGEST: usize = 64;
 /// The fewest regions that a period has to hold for.
 const FEWEST: u32 = 6;
 /// Rounds that are asked of a period that broke again and again, at most.
