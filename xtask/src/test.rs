@@ -3,13 +3,13 @@
 mod again;
 mod count;
 mod lines;
+mod models;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use serde::Deserialize;
 
 use self::count::{Count, result_line};
 use crate::demo::{Program, Subject};
@@ -128,7 +128,7 @@ const LANES: &[Lane] = &[
         Ok(count)
     }),
     usual("package", |stage| package::run(stage.workspace).map(Count::passed)),
-    usual("models", |stage| models(stage.workspace)).of_tests(),
+    usual("models", |stage| models::run(stage.workspace)).of_tests(),
     usual("programs", |stage| match stage.compiler("programs") {
         Some(compiler) => programs(stage.workspace, compiler),
         None => Ok(Count::default()),
@@ -317,70 +317,6 @@ fn tested(command: &mut Command) -> anyhow::Result<(Count, Vec<String>)> {
     }
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-/// The test targets that are loom models, by package: those whose name begins with `loom_`.
-fn model_targets(metadata: &str) -> anyhow::Result<Vec<(String, Vec<String>)>> {
-    let metadata: Metadata =
-        serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
-    let found = metadata.packages.into_iter().map(|package| {
-        let models = package
-            .targets
-            .into_iter()
-            .filter(|target| target.kind.iter().any(|kind| kind == "test"));
-        let models = models.map(|target| target.name).filter(|name| name.starts_with("loom_"));
-        (package.name, models.collect::<Vec<_>>())
-    });
-    Ok(found.filter(|(_, models)| !models.is_empty()).collect())
-}
-
-/// Crates whose models stand beside the protocols, in modules `model` and `models`.
-const INNER_MODELS: [&str; 2] = ["nanothreads-engine", "nanothreads"];
-
-/// Runs the loom models, in a target folder of their own: everything is compiled differently there.
-fn models(workspace: &Workspace) -> anyhow::Result<Count> {
-    let flags = format!("{} --cfg loom", std::env::var("RUSTFLAGS").unwrap_or_default());
-    let found = model_targets(&workspace.metadata)?;
-    if found.is_empty() {
-        bail!("no crate has a loom model (tests/loom_*.rs)");
-    }
-    let run = |mut command: Command, filter: &[&str]| {
-        command
-            .arg("--target-dir")
-            .arg(workspace.target.join("loom"))
-            .env("RUSTFLAGS", flags.trim());
-        counted(command.arg("--").args(filter))
-    };
-    let begin = || workspace.cargo(["test", "--profile", "bench", "--no-fail-fast"]);
-    // One command: what the crates share is built once.
-    let mut outer = begin();
-    outer.args(artifact::named("--package", found.iter().map(|(package, _)| package.as_str())));
-    outer.args(artifact::named(
-        "--test",
-        found.iter().flat_map(|(_, models)| models).map(String::as_str),
-    ));
-    let mut count = run(outer, &[])?;
-    let mut inner = begin();
-    inner.arg("--lib").args(artifact::named("--package", INNER_MODELS));
-    count += run(inner, &["model"])?;
-    Ok(count)
-}
-
 /// The form that programs are given: its exported names, its hot calls and all its test programs.
 fn shipped(workspace: &Workspace) -> anyhow::Result<Count> {
     let library = shim::run(workspace, Form::Shipped)?;
@@ -461,16 +397,5 @@ mod tests {
         assert_eq!(failed.unwrap(), Count { passed: 1, failed: 1, skipped: 0 });
         let passed = counted(&mut shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"));
         assert_eq!(passed.unwrap(), Count { passed: 2, failed: 0, skipped: 0 });
-    }
-
-    #[test]
-    fn models_are_found_by_name() {
-        let target = |name: &str, kind: &str| serde_json::json!({"name": name, "kind": [kind]});
-        let document = serde_json::json!({"packages": [
-            {"name": "a", "targets": [target("loom_x", "test"), target("stress", "test"), target("loom_y", "lib")]},
-            {"name": "b", "targets": [target("b", "lib")]},
-        ]});
-        let found = model_targets(&document.to_string()).unwrap();
-        assert_eq!(found, [("a".to_owned(), vec!["loom_x".to_owned()])]);
     }
 }
