@@ -311,7 +311,8 @@ spoofs() {
         }
     done
     [ -S /run/cpumgr/app.sock ] || { say "the socket is gone"; return 1; }
-    # What stands where Alice's own manager would be.
+    # What stands where Alice's own manager would be, and was where a plant took the service away.
+    rm -rf /tmp/cpumgr-1000
     as bob mkdir -m 777 /tmp/cpumgr-1000 && as bob touch /tmp/cpumgr-1000/app.sock || return 1
     team alice a1 3000
     within 20 has a1 4 && knows a1 || { cat /tmp/a1.out; return 1; }
@@ -385,6 +386,9 @@ harmless() { pkill -KILL -u bob -f /opt/hostile; end_all; return "$1"; }
 programs() { status | grep -o '"program_count":[0-9]*' | cut -d: -f2; }
 one_program() { [ "$(programs)" = 1 ]; }
 
+# The file of the history and how it begins; it grows while programs run.
+history_file() { stat -c %i /var/lib/cpumgr/history.redb; head -c 9 /var/lib/cpumgr/history.redb | od -An -tx1; }
+
 # What reports say of a program that lies about itself, and what the manager writes where Bob put a
 # link: neither holds a reader up, nor reaches its terminal, nor another file.
 lies() { told_lies; harmless $?; }
@@ -405,10 +409,10 @@ told_lies() {
     pkill -KILL -u bob -f /opt/hostile; wait "$bobs" 2> /dev/null
     # The manager may write its own files, and Bob names one of them.
     install -d -o bob -g bob /srv/bob
-    before=$(stat -c '%i %s' /var/lib/cpumgr/history.redb)
+    before=$(history_file)
     as bob ln -sf /var/lib/cpumgr/history.redb /srv/bob/trace
     cpumgr trace start /srv/bob/trace > /tmp/said 2>&1 && { say "a trace follows Bob's link"; outcome=1; cpumgr trace stop; }
-    [ "$(stat -c '%i %s' /var/lib/cpumgr/history.redb)" = "$before" ] || { say "the history is another file"; outcome=1; }
+    [ "$(history_file)" = "$before" ] || { say "the history is another file"; outcome=1; }
     # A runtime directory that is Bob's, and libraries beside it.
     as bob sh -c 'mkdir -p -m 777 /tmp/runtime/cpumgr /tmp/shim && cp /bin/true /tmp/shim/libgomp.so.1'
     as alice env XDG_RUNTIME_DIR=/tmp/runtime cpumgr run -- /bin/true > /tmp/said 2>&1 || outcome=1
