@@ -568,13 +568,17 @@ masks() {
 mask() { awk '$1 == "Cpus_allowed_list:" { print $2 }' "/proc/$1/status"; }
 bound() { [ "$(mask "$1")" != 0-2 ]; }
 unbound() { [ "$(mask "$1")" = 0-2 ]; }
-stops() { systemctl stop cpumgr.service; }
+stops() { alone_and_bound || return 1; systemctl stop cpumgr.service; }
 starts() { systemctl start cpumgr.service; }
-crashes_for_good() {
-    # No restart comes, and no program that would wake the next manager: the service's own end puts
-    # the masks back.
+# No program is left that would wake the next manager by the socket: the service's own end puts the
+# masks back.
+alone_and_bound() {
     pkill -KILL -x team; within 20 forgotten b1 || return 1
     bound "$p" || { say "it is not bound any more"; return 1; }
+}
+crashes_for_good() {
+    # No restart comes, either.
+    alone_and_bound || return 1
     mkdir -p /run/systemd/system/cpumgr.service.d
     printf '[Service]\nRestart=no\n' > /run/systemd/system/cpumgr.service.d/for-good.conf
     systemctl daemon-reload

@@ -80,9 +80,14 @@ fn a_program_whose_threads_run_all_the_time_is_not_bound_to_fewer_processors_by_
     let (mut stranger, mut tids) = Stranger::run(&manager, "run", &[]);
     tids.extend([stranger.say("spin"), stranger.say("spin")]);
     let before = masks(&tids);
+    let says = |what: &str| manager.log().contains(what);
     eventually("it is left alone, and the log says why", || {
-        manager.log().contains("is left alone: more of its threads run").then_some(())
+        (says("is left alone: more of its threads run") || says("is left alone from now on"))
+            .then_some(())
     });
+    if says("is left alone from now on") {
+        return platform::skip!(busy: "its threads did not run all the time when it was looked at");
+    }
     assert_eq!(manager.status().status.silent, [stranger.pid().cast_signed()]);
     let seen = program.seen();
     assert!(seen.processors == 2 && seen.dedicated, "{seen:?}");
