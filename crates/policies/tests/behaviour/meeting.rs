@@ -60,6 +60,8 @@ fn confined_masters_are_on_as_many_processors_in_whatever_order_they_come() {
     let row: [(u64, &[u32]); 3] = [(1, &[0, 1]), (2, &[1, 2]), (3, &[2, 3])];
     let star: [(u64, &[u32]); 4] = [(1, &[0, 5]), (2, &[1, 5]), (3, &[2, 5]), (4, &[3, 5])];
     let nested: [(u64, &[u32]); 3] = [(1, &[0, 1, 2]), (2, &[1, 2]), (3, &[2])];
+    // On 2 and 3. To take the processor of most sets first, which is 0, leads to three.
+    let greedy: [(u64, &[u32]); 4] = [(1, &[0, 2]), (2, &[0, 3]), (3, &[2]), (4, &[1, 3])];
     // With the most that the circle may have, how many they need or use of it.
     for (sets, most, number) in [
         (&row[..], 1, 2),
@@ -69,6 +71,9 @@ fn confined_masters_are_on_as_many_processors_in_whatever_order_they_come() {
         (&star, 3, 3),
         (&nested, 1, 1),
         (&nested, 2, 2),
+        (&greedy, 1, 2),
+        (&greedy, 2, 2),
+        (&greedy, 3, 3),
     ] {
         for order in orders(sets) {
             let placed = come(&machine, &order, most);
@@ -441,7 +446,8 @@ proptest! {
                         programs.extend(vec![room; *many as usize]);
                     }
                     Party::Class(masters, confined) => {
-                        let (set, more) = confined.as_ref().map_or((None, 0), |(set, more)| (Some(set), *more));
+                        let (set, more) =
+                            confined.as_ref().map_or((None, 0), |(set, more)| (Some(set), *more));
                         let circle = circles.len() as u16;
                         let sets = (0..*masters).map(|_| None).chain((0..more).map(|_| set));
                         let all = sets.take(*come).enumerate();
@@ -449,7 +455,8 @@ proptest! {
                         let confined = all.iter().find_map(|(_, set)| *set).and_then(room);
                         let apps = all.iter().map(|(app, _)| *app).collect();
                         classes.push((confined.unwrap_or_else(|| ids.clone()), apps));
-                        allocations.extend(all.into_iter().map(|(app, set)| (master(app.0, circle), set)));
+                        let masters = all.into_iter().map(|(app, set)| (master(app.0, circle), set));
+                        allocations.extend(masters);
                         circles.push(1);
                     }
                 }
@@ -468,8 +475,8 @@ proptest! {
                 placement.place(&machine, &decision).into_iter().collect();
             prop_assert_eq!(&again, &placed, "nothing changed");
 
-            let sets: Vec<BTreeSet<u32>> =
-                programs.iter().cloned().chain(classes.iter().map(|(set, _)| set.clone())).collect();
+            let of_classes = classes.iter().map(|(set, _)| set.clone());
+            let sets: Vec<BTreeSet<u32>> = programs.into_iter().chain(of_classes).collect();
             let own = allocations.iter().filter(|it| !it.shared);
             let mut used: BTreeSet<u32> = own.flat_map(|it| placed[&it.app].clone()).collect();
             // Circles of masters with seats first: those are served as programs are.
@@ -484,5 +491,35 @@ proptest! {
             let most = most_apart(&sets, &BTreeSet::new());
             prop_assert_eq!(apart, most, "{:?}: {:?}", &decision.allocations, placed);
         }
+    }
+
+    /// Beside all ways of choosing processors: confined masters that no other ones are beside are
+    /// on the fewest, whether their circle has as many or not.
+    #[test]
+    fn confined_masters_alone_are_on_the_fewest_processors(
+        processors in 2_u32..9,
+        most in 1_u32..4,
+        is_kept in any::<bool>(),
+        sets in prop::collection::vec(prop::collection::btree_set(0..9_u32, 1..4), 1..9),
+    ) {
+        let machine = machine(1, 1, processors, 1);
+        let cut = |set: &BTreeSet<u32>| set.iter().map(|id| id % (processors - 1)).collect();
+        let sets: Vec<BTreeSet<u32>> = sets.iter().map(cut).collect();
+        let meets_all =
+            |chosen: &u32| sets.iter().all(|set| set.iter().any(|id| chosen & 1 << id != 0));
+        let all = (0..1_u32 << processors).filter(meets_all);
+        let fewest = all.map(u32::count_ones).min().expect("all of them do");
+        let listed: Vec<Vec<u32>> = sets.iter().map(|set| set.iter().copied().collect()).collect();
+        let placed = if is_kept {
+            let mut placement = Placement::new();
+            let all: Vec<Allocation> = (1..).zip(&listed).map(|(app, _)| master(app, 0)).collect();
+            (1..).zip(&listed).for_each(|(app, set)| placement.confine(AppId(app), set));
+            let placed = placement.place(&machine, &decision(&all, &[], processors - 1));
+            placed.into_iter().collect()
+        } else {
+            let named: Vec<(u64, &[u32])> = (1..).zip(listed.iter().map(|set| &set[..])).collect();
+            come(&machine, &named, most.min(fewest))
+        };
+        prop_assert_eq!(used(&placed).len(), fewest as usize, "{:?}: {:?}", sets, placed);
     }
 }
