@@ -47,9 +47,10 @@
 //! that share do not stand in the circle: each has a seat for one as far as its part of what is
 //! shared goes. Under a decision that keeps some free, or names circles, fewer seats than masters
 //! are where masters can meet (`sharers`): one joins a processor that its circle has wherever its
-//! set allows one, in whatever order they came. That holds where all masters of the circle are
-//! confined; with others among them an owner may take the processor that the circle has. An
-//! application that has nothing after all that is a guest (`guests`).
+//! set allows one, in whatever order they came. What the masters of a circle that may be everywhere
+//! share comes to a processor where the confined ones can join them; an application or a circle
+//! that has it, and could be elsewhere, passes it on (`exchange`). An application that has nothing
+//! after all that is a guest (`guests`).
 //!
 //! # Invariants
 //! P1  A processor of its own belongs to one application, and no shared one does, but for guests.
@@ -75,6 +76,7 @@
 mod at_home;
 mod circle;
 mod confined;
+mod exchange;
 mod free;
 mod guests;
 mod machine;
@@ -90,6 +92,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::decision::Decision;
 use crate::snapshot::AppId;
 use circle::Circle;
+use exchange::{Exchange, Party};
 use free::Free;
 pub use machine::{Distances, Machine, MachineCpu, Smt, Speeds};
 use seats::Seats;
@@ -265,19 +268,28 @@ impl Placement {
         for (it, share) in sharers.iter().zip(&shares) {
             pins.push(it.take_seats(share, is_bounded, tenants, &mut seats, &mut closer));
         }
-        fill(&mut seats, &Rooms::new(tenants, closer), topology, decision, &mut free);
-        let pins: Vec<Pins> =
+        let rooms = Rooms::new(tenants, closer);
+        fill(&mut seats, &rooms, topology, decision, &mut free);
+        let mut pins: Vec<Pins> =
             pins.into_iter().zip(&shares).map(|(it, share)| Pins::new(it, &seats, share)).collect();
 
         circles.resize_with(sharers.len(), Circle::default);
         for (circle, share) in circles.iter_mut().zip(&shares) {
             circle.keep(share.most, &mut free);
         }
-        let of_circles = sharers.iter().zip(&shares).zip(&pins);
-        for (circle, ((it, share), pins)) in circles.iter_mut().zip(of_circles) {
-            if is_bounded {
+        if is_bounded {
+            let mut parties = Vec::with_capacity(circles.len());
+            let of_circles = sharers.iter().zip(&shares).zip(&pins);
+            for (circle, ((it, share), pins)) in circles.iter_mut().zip(of_circles) {
                 circle.meet(&it.unmet(pins, tenants, topology), share.most, &mut free);
+                let guests = it.guests(pins, tenants).collect();
+                parties.push(Party { most: share.most, guests, seats: pins.seats.clone() });
             }
+            let (seats, free) = (&mut seats, &mut free);
+            Exchange { topology, rooms: &rooms, seats, circles, free, parties }.run();
+            pins.iter_mut().for_each(|it| it.look(seats));
+        }
+        for (circle, (it, share)) in circles.iter_mut().zip(sharers.iter().zip(&shares)) {
             let came_from = |tenant: usize| tenants.list[tenant].slots.first().copied();
             let tenants = tenants.list.len();
             let shared_before =

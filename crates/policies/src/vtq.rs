@@ -260,8 +260,7 @@ impl VtqDss {
             turn.at = at[&turn.app];
         }
         self.turns = turns;
-        let running: QuickSet<AppId> = self.turns.iter().map(|turn| turn.app).collect();
-        self.gang.retain(|app| running.contains(app));
+        self.keep_gang();
     }
 
     /// The next gang. `order` is the ring after the window moved on; not empty.
@@ -345,27 +344,38 @@ impl VtqDss {
             .saturating_add(longest.clamp(shortest, self.parameters.longest.max(shortest)));
     }
 
-    /// Hands out what the running ones leave; see the rule.
-    fn fill(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) {
-        // An application that wants less gives back. If they now have more than the machine has,
-        // they share anew.
+    /// An application that wants less gives back. If they now have more than the machine has, they
+    /// share anew, and turns for which there is no processor are over.
+    fn shrink(&mut self, snapshot: &Snapshot<'_>, processors: u32) {
         for turn in &mut self.turns {
             turn.processors = turn.processors.min(snapshot.apps[turn.at].wants());
         }
-        let mut held: u64 = self.turns.iter().map(|turn| u64::from(turn.processors)).sum();
-        if held > u64::from(processors) {
-            // The application that has waited longest keeps its turn.
-            let ran = |app: AppId| self.accounts.get(&app).map_or(0, |account| account.ran);
-            self.turns.sort_by_key(|turn| ran(turn.app));
-            self.turns.truncate(processors as usize);
-            let parts =
-                turn::divide(snapshot, self.turns.iter().map(|turn| turn.at).collect(), processors);
-            self.turns.sort_by_key(|turn| turn.at);
-            for (turn, (_, part)) in self.turns.iter_mut().zip(parts) {
-                (turn.processors, turn.ends) = (part, 0);
-            }
-            held = self.turns.iter().map(|turn| u64::from(turn.processors)).sum();
+        let held: u64 = self.turns.iter().map(|turn| u64::from(turn.processors)).sum();
+        if held <= u64::from(processors) {
+            return;
         }
+        // The application that has waited longest keeps its turn.
+        let ran = |app: AppId| self.accounts.get(&app).map_or(0, |account| account.ran);
+        self.turns.sort_by_key(|turn| ran(turn.app));
+        self.turns.truncate(processors as usize);
+        let parts =
+            turn::divide(snapshot, self.turns.iter().map(|turn| turn.at).collect(), processors);
+        self.turns.sort_by_key(|turn| turn.at);
+        for (turn, (_, part)) in self.turns.iter_mut().zip(parts) {
+            (turn.processors, turn.ends) = (part, 0);
+        }
+        self.keep_gang();
+    }
+
+    /// The gang is those of it whose turns go on.
+    fn keep_gang(&mut self) {
+        let running: QuickSet<AppId> = self.turns.iter().map(|turn| turn.app).collect();
+        self.gang.retain(|app| running.contains(app));
+    }
+
+    /// Hands out what the running ones leave; see the rule.
+    fn fill(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) {
+        let held: u64 = self.turns.iter().map(|turn| u64::from(turn.processors)).sum();
         let mut free = processors - u32::try_from(held).expect("it is at most `processors`");
         let mut runs = vec![false; snapshot.apps.len()];
         self.turns.iter().for_each(|turn| runs[turn.at] = true);
@@ -509,7 +519,11 @@ impl Policy for VtqDss {
         }
         let at: QuickMap<AppId, usize> = turns.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
         self.end_turns(snapshot.now, &at);
-        if self.gang.is_empty() || snapshot.now >= self.gang_ends {
+        let is_over = self.gang.is_empty() || snapshot.now >= self.gang_ends;
+        if !is_over {
+            self.shrink(snapshot, processors);
+        }
+        if is_over || self.gang.is_empty() {
             self.ring.pass(passed);
             turns.rotate_left(order[..passed].iter().filter(|&&i| !always[i]).count());
             order.rotate_left(passed);

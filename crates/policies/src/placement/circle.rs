@@ -92,6 +92,20 @@ impl Circle {
         }
     }
 
+    /// The processors that it shares.
+    pub(super) fn shared(&self) -> &[u32] {
+        &self.shared
+    }
+
+    /// Has this processor in place of that which stands there, or as one more; what it gives up.
+    pub(super) fn stand(&mut self, place: Option<usize>, id: u32) -> Option<u32> {
+        let Some(place) = place else {
+            self.shared.push(id);
+            return None;
+        };
+        Some(std::mem::replace(&mut self.shared[place], id))
+    }
+
     /// Whether it shares this processor.
     pub(super) fn shares(&self, id: u32) -> bool {
         self.shared.contains(&id)

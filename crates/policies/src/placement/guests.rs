@@ -9,9 +9,9 @@
 //! 4. to one of another application's own;
 //! 5. to one that is kept free.
 //!
-//! Masters for which only the last four are left meet there, as far as their sets let them: those
-//! with the worst choice first. The others of their circle do not join them. An application that
-//! does not share goes where another one is, before it takes what is kept free.
+//! Masters for which only the last four are left meet there on the fewest processors (`meeting`):
+//! those with the worst choice first. The others of their circle do not join them. An application
+//! that does not share goes where another one is, before it takes what is kept free.
 
 use std::cmp::Reverse;
 
@@ -114,20 +114,26 @@ impl Placement {
             let best =
                 |at: &usize| rooms[*at].cpus.iter().map(|cpu| as_due(standings[*cpu].1)).min();
             let Some(worst) = unmet.left().filter_map(|at| best(&at)).max() else { break };
-            let mut is_last = vec![false; users.len()];
+            let mut is_worst = vec![false; rooms.len()];
             for at in unmet.left().filter(|at| best(at) == Some(worst)) {
-                rooms[at].cpus.iter().for_each(|cpu| is_last[*cpu] = true);
+                is_worst[at] = true;
             }
-            let is_meant = |cpu: usize| is_last[cpu] && as_due(standings[cpu].1) == worst;
-            let key = |cpu: usize, count: usize| is_meant(cpu).then_some(Reverse(count));
-            let Some(cpu) = unmet.best(key) else { break };
-            if matches!(worst, Standing::Due | Standing::Kept) {
-                // It is the circle's alone from now on.
-                spare -= usize::from(worst == Standing::Due);
-                standings[cpu].1 = Standing::Due;
+            let is_meant = |cpu: usize| as_due(standings[cpu].1) == worst;
+            let cover = Sets::new(&rooms, is_worst, users.len()).cover(is_meant);
+            let most = if worst == Standing::Due { spare } else { cover.len() };
+            let mut is_of_cover = vec![false; users.len()];
+            cover.into_iter().for_each(|cpu| is_of_cover[cpu] = true);
+            for _ in 0..most {
+                let key = |cpu: usize, count: usize| is_of_cover[cpu].then_some(Reverse(count));
+                let Some(cpu) = unmet.best(key) else { break };
+                if matches!(worst, Standing::Due | Standing::Kept) {
+                    // It is the circle's alone from now on.
+                    spare -= usize::from(worst == Standing::Due);
+                    standings[cpu].1 = Standing::Due;
+                }
+                standings[cpu].0 = false;
+                unmet.with(cpu).into_iter().for_each(|at| unmet.leave(at));
             }
-            standings[cpu].0 = false;
-            unmet.with(cpu).into_iter().for_each(|at| unmet.leave(at));
         }
         standings
     }

@@ -35,6 +35,7 @@ pub(super) struct Share {
 
 /// The seats of a circle's pinned masters, when they were placed.
 pub(super) struct Pins {
+    pub(super) seats: Range<usize>,
     tenants: BTreeSet<usize>,
     /// Their processors.
     pub(super) cpus: Vec<usize>,
@@ -46,9 +47,16 @@ impl Pins {
     pub(super) fn new(placed: Range<usize>, seats: &Seats, share: &Share) -> Self {
         let has_any = placed.clone().filter(|&seat| !seats.slots(seat).is_empty());
         let tenants = has_any.map(|seat| seats.tenant(seat)).collect();
-        let cpus: Vec<usize> = placed.flat_map(|seat| seats.slots(seat)).copied().collect();
-        let spare = share.of_pinned.saturating_sub(cpus.len());
-        Self { tenants, cpus, spare }
+        let mut pins = Self { seats: placed, tenants, cpus: Vec::new(), spare: 0 };
+        pins.look(seats);
+        pins.spare = share.of_pinned.saturating_sub(pins.cpus.len());
+        pins
+    }
+
+    /// Seats have other processors.
+    pub(super) fn look(&mut self, seats: &Seats) {
+        let seated = self.seats.clone().flat_map(|seat| seats.slots(seat));
+        self.cpus = seated.copied().collect();
     }
 }
 
@@ -82,6 +90,16 @@ impl Sharers {
         begin..seats.len()
     }
 
+    /// The sets of those that have no seat.
+    pub(super) fn guests<'a>(
+        &'a self,
+        pins: &'a Pins,
+        tenants: &'a Tenants,
+    ) -> impl Iterator<Item = &'a Room> {
+        let without = self.pinned.iter().filter(|it| !pins.tenants.contains(&it.tenant));
+        without.filter_map(|master| tenants.list[master.tenant].room.as_ref())
+    }
+
     /// The sets, by id, of those that have neither a seat nor one to join: they are guests.
     pub(super) fn unmet(
         &self,
@@ -89,9 +107,8 @@ impl Sharers {
         tenants: &Tenants,
         topology: &Topology,
     ) -> Vec<BTreeSet<u32>> {
-        let without = self.pinned.iter().filter(|it| !pins.tenants.contains(&it.tenant));
-        let rooms = without.filter_map(|master| tenants.list[master.tenant].room.as_ref());
-        let unmet = rooms.filter(|room| !pins.cpus.iter().any(|cpu| room.has(*cpu)));
+        let unmet =
+            self.guests(pins, tenants).filter(|room| !pins.cpus.iter().any(|cpu| room.has(*cpu)));
         unmet.map(|room| room.cpus.iter().map(|cpu| topology.cpus[*cpu].id).collect()).collect()
     }
 }

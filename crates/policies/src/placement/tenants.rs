@@ -74,6 +74,11 @@ impl Room {
         Self::of(self.cpus.iter().copied().filter(is_common).collect(), self.set.len())
     }
 
+    /// Bit i of word w: processor 64 w + i.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.set
+    }
+
     pub(super) fn has(&self, cpu: usize) -> bool {
         self.set[cpu / 64] & 1 << (cpu % 64) != 0
     }

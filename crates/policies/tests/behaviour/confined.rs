@@ -275,7 +275,8 @@ fn a_confined_master_brings_its_circle_to_its_set_and_none_goes_where_it_is_kept
 
 #[test]
 fn a_circle_stays_where_it_is_though_a_set_of_its_master_is_anothers() {
-    // Circle 1 shares 2, circle 2 shares 1 and has a guest that can be on 2 only; then 0 is free.
+    // Circle 1 shares 2, where one of its masters must be, and circle 2 shares 1 and has a guest
+    // that can be on 2 only; then 0 is free.
     let machine = machine(1, 1, 4, 1);
     let mut placement = Placement::new();
     let master = |id, circle| Allocation { circle, ..Allocation::shared_master(AppId(id)) };
@@ -284,10 +285,13 @@ fn a_circle_stays_where_it_is_though_a_set_of_its_master_is_anothers() {
     (decision.circles, decision.reserved) = (vec![0, 1, 1], 1);
     let before = placement.place(&machine, &decision);
     let of_circle_1 = before[2].1[0];
-    placement.confine(AppId(4), &[of_circle_1]);
-    decision.allocations.push(master(4, 2));
-    placement.place(&machine, &decision);
+    for (app, circle) in [(4, 1), (5, 2)] {
+        placement.confine(AppId(app), &[of_circle_1]);
+        decision.allocations.push(master(app, circle));
+        placement.place(&machine, &decision);
+    }
     decision.allocations.remove(0);
     let after = placement.place(&machine, &decision);
     assert_eq!((&after[0].1, &after[1].1), (&before[1].1, &before[2].1), "{after:?}");
+    assert_eq!((after[2].1[0], after[3].1[0]), (of_circle_1, of_circle_1));
 }
