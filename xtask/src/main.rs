@@ -54,7 +54,8 @@ struct Arguments {
 enum Task {
     /// Compares unmodified OpenMP programs on the system's runtime and under the manager.
     Demo(demo::Options),
-    /// Runs all timed benches (about 11 minutes of a quiet machine) and writes one closing table.
+    /// Runs all timed benches (a quarter of an hour of a quiet machine), and writes one closing
+    /// table.
     Bench(bench::Options),
     /// Runs every check: format, words, modules, lints, tests, documentation, models, programs.
     Test(test::Options),

@@ -47,12 +47,12 @@ const RULES: &[Rule] = &[
     Rule {
         package: "nanothreads-orx",
         may_use: &["nanothreads"],
-        reason: "a companion crate knows the engine's public API alone",
+        reason: "a companion crate knows the library's public API alone",
     },
     Rule {
         package: "nanothreads-rayon",
         may_use: &["nanothreads"],
-        reason: "a companion crate knows the engine's public API alone",
+        reason: "a companion crate knows the library's public API alone",
     },
     Rule {
         package: "cpumgr",
