@@ -231,7 +231,7 @@ fn examples() -> Vec<(&'static str, Value)> {
                 samples: &[web::Sample { at: 2.5, granted: BTreeMap::from([(4711, 2)]) }].into(),
             },
         ),
-        of("check-config", &Checked::of(&[PathBuf::from("/etc/cpumgr/cpumgr.toml")], true)),
+        of("check-config", &Checked::of(&[PathBuf::from("/etc/cpumgr/cpumgr.toml")], true, &[])),
     ]
 }
 
