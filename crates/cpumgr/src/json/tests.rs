@@ -66,6 +66,7 @@ fn status() -> Status {
         left: "3".into(),
         drained: "2".into(),
         trace: Some("/tmp/trace.jsonl".into()),
+        trace_fault: None,
         program_count: 1,
         silent: vec![4712],
         fences: Some("/sys/fs/cgroup/cpumgr".into()),
