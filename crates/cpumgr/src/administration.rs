@@ -323,7 +323,7 @@ pub fn drain(args: &DrainArgs, drains: bool) -> Result<(), Error> {
         true => Control::Drain { processors },
         false => Control::Undrain { processors },
     };
-    Ok(change(&socket::to_ask(args.socket.as_deref())?, control)?)
+    lasting(&socket::to_ask(args.socket.as_deref())?, control)
 }
 
 /// `cpumgr attach`.
@@ -331,7 +331,7 @@ pub fn drain(args: &DrainArgs, drains: bool) -> Result<(), Error> {
 /// # Errors
 /// When there is no manager, or the process is not there, not this user's, or managed already.
 pub fn attach(args: &PidArgs) -> Result<(), Error> {
-    Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Attach { pid: args.pid })?)
+    lasting(&socket::to_ask(args.socket.as_deref())?, Control::Attach { pid: args.pid })
 }
 
 /// `cpumgr detach`.

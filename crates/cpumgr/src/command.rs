@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::{CheckConfigArgs, Command, DaemonArgs, Listen, StatusArgs};
-use crate::config::{Config, Sources};
+use crate::config::{self, Config, Sources};
 use crate::daemon::{self, Options, Surroundings, background};
 use crate::error::{Error, FAILED};
 use crate::escape::printable;
@@ -31,8 +31,14 @@ use crate::{
 pub fn execute(command: Command) -> Result<(), Error> {
     match command {
         Command::Daemon(args) => serve(&args),
-        Command::Run(args) => Err(start(&args, Start::Now, complain)),
-        Command::Submit(args) => Err(submit::submit(args, complain)),
+        Command::Run(args) => {
+            args.check().map_err(Error::Usage)?;
+            Err(start(&args, Start::Now, complain))
+        }
+        Command::Submit(args) => {
+            args.run.check().map_err(Error::Usage)?;
+            Err(submit::submit(args, complain))
+        }
         Command::Jobserver(args) => Err(jobserver::run(&args, complain)),
         Command::Attach(args) => administration::attach(&args),
         Command::Detach(args) => administration::detach(&args),
@@ -127,11 +133,14 @@ pub(crate) struct Checked {
     pub(crate) files: Vec<String>,
     /// A manager reads them without being told their names.
     pub(crate) read: bool,
+    /// What stands among drop-ins under a name that no manager reads, escaped.
+    pub(crate) unread: Vec<String>,
 }
 
 impl Checked {
-    pub(crate) fn of(files: &[PathBuf], read: bool) -> Self {
-        Self { files: files.iter().map(|path| shown(path)).collect(), read }
+    pub(crate) fn of(files: &[PathBuf], read: bool, unread: &[PathBuf]) -> Self {
+        let all = |files: &[PathBuf]| files.iter().map(|path| shown(path)).collect();
+        Self { files: all(files), read, unread: all(unread) }
     }
 }
 
@@ -146,28 +155,34 @@ fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
         Config::of_file(path)?;
         let read = sources.have(path);
         if args.json {
-            let checked = Checked::of(std::slice::from_ref(path), read);
+            let checked = Checked::of(std::slice::from_ref(path), read, &[]);
             return print(&json::line("check-config", &checked)?);
         }
         let (file, places) = (shown(path), printable(&sources.places()));
+        let why = config::misnamed(path).map_or(String::new(), |why| format!(" ({why})"));
         return print(&match read {
             true => format!("{file}: well\n"),
             false => format!(
                 "{file}: well formed, but a manager of this user reads it only where `--config` or \
-                 CPUMGR_CONFIG names it; what it reads: {places}\n"
+                 CPUMGR_CONFIG names it{why}; what it reads: {places}\n"
             ),
         });
     }
     sources.load()?;
     Config::of_environment()?;
-    let files = sources.files()?;
+    let (files, unread) = (sources.files()?, sources.unread()?);
     if args.json {
-        return print(&json::line("check-config", &Checked::of(&files, true))?);
+        return print(&json::line("check-config", &Checked::of(&files, true, &unread))?);
     }
-    print(&match files.is_empty() {
+    let mut text: String = match files.is_empty() {
         true => "no configuration file is there: all is as built in\n".to_owned(),
         false => files.iter().map(|path| format!("{}: well\n", shown(path))).collect(),
-    })
+    };
+    for path in unread {
+        let why = config::misnamed(&path).unwrap_or("its name is none of a drop-in");
+        text.push_str(&format!("{}: not read: {why}\n", shown(&path)));
+    }
+    print(&text)
 }
 
 fn status(args: &StatusArgs) -> Result<(), Error> {

@@ -31,6 +31,7 @@ pub(crate) use classes::BY_RULES;
 pub use classes::ClassRule;
 pub use rules::{ProgramRule, Rules, UserRule};
 pub use sources::Sources;
+pub(crate) use sources::misnamed;
 
 use lines::Step;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::error::Error;
+use crate::error::{Error, NOT_FOUND};
 use crate::escape::printable;
 use crate::output::print;
 use crate::style::Style;
@@ -91,9 +91,12 @@ pub fn run(args: &DoctorArgs) -> Result<(), Error> {
     if let Some(program) = args.program.first() {
         let path = preload::find(Path::new(program)).filter(|path| path.exists());
         let name = printable(&program.to_string_lossy());
-        let path = path.ok_or_else(|| Error::Exec {
-            program: name,
-            source: std::io::ErrorKind::NotFound.into(),
+        let path = path.ok_or_else(|| Error::Apart {
+            message: format!(
+                "{name}: there is no such program{}; name its file, or a process by its number",
+                if name.contains('/') { "" } else { " in the directories of PATH" }
+            ),
+            code: NOT_FOUND,
         })?;
         let of = printable(&path.display().to_string());
         let later = Finding::note(

@@ -7,7 +7,11 @@
 //! - K2 Copies are written [`PAUSE`] apart. While another copy waits at the end of each pause, the
 //!   pause doubles, up to [`LONGEST`]: programs that come and go by the thousand cost a few writes.
 //! - K3 An urgent copy ends the pause: it is written as soon as the writer has a processor.
-//! - K4 What the last write could not do is known until one does it, and is logged once.
+//! - K4 What the last write could not do is known until one does it: its beginning and its end are
+//!   a line of the log each.
+//! - K5 A copy that could not be written is tried again without another one, [`AGAIN`] later, twice
+//!   as long after each failure, up to [`RARELY`], and once at the end: a disk that was full costs
+//!   nothing once it has room.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -26,6 +30,9 @@ use crate::escape::escape;
 const PAUSE: Duration = Duration::from_millis(20);
 /// The time between two writes of what changes all the time.
 const LONGEST: Duration = Duration::from_millis(320);
+/// How long a copy rests that could not be written, at first and at most.
+const AGAIN: Duration = Duration::from_secs(1);
+const RARELY: Duration = Duration::from_secs(30);
 /// Characters of its path in reports.
 const SHOWN: usize = 100;
 
@@ -40,14 +47,33 @@ struct Desk<T> {
     /// It does not wait for the end of the pause.
     urgent: bool,
     ends: bool,
+    /// Nothing may be written any more.
+    abandoned: bool,
     /// Why the last copy was not written as it was left (K4).
     trouble: Option<String>,
 }
 
 impl<T> Default for Desk<T> {
     fn default() -> Self {
-        Self { next: None, left: 0, done: 0, urgent: false, ends: false, trouble: None }
+        Self {
+            next: None,
+            left: 0,
+            done: 0,
+            urgent: false,
+            ends: false,
+            abandoned: false,
+            trouble: None,
+        }
     }
+}
+
+/// The times between writes.
+#[derive(Clone, Copy, Debug)]
+struct Pauses {
+    /// The least and the longest pause (K2).
+    pause: [Duration; 2],
+    /// The same after a write that failed (K5).
+    rest: [Duration; 2],
 }
 
 type Shared<T> = Arc<(Mutex<Desk<T>>, Condvar)>;
@@ -69,14 +95,15 @@ impl<T: Send + 'static> Keeper<T> {
         what: &'static str,
         write: fn(&Path, &T) -> io::Result<()>,
     ) -> SysResult<Self> {
-        Self::start_with(path, what, write, [PAUSE, LONGEST])
+        let pauses = Pauses { pause: [PAUSE, LONGEST], rest: [AGAIN, RARELY] };
+        Self::start_with(path, what, write, pauses)
     }
 
     fn start_with(
         path: PathBuf,
         what: &'static str,
         write: fn(&Path, &T) -> io::Result<()>,
-        pauses: [Duration; 2],
+        pauses: Pauses,
     ) -> SysResult<Self> {
         let desk: Shared<T> = Arc::new((Mutex::new(Desk::default()), Condvar::new()));
         let side = Arc::clone(&desk);
@@ -84,7 +111,9 @@ impl<T: Send + 'static> Keeper<T> {
             write(&path, copy).map_err(|error| {
                 let path = escape(path.as_os_str().as_encoded_bytes());
                 let path: String = path.chars().take(SHOWN).collect();
-                format!("{what}: {error} ({path})")
+                // What is too long stays so: all but a part of it is written.
+                let again = error.kind() != io::ErrorKind::FileTooLarge;
+                Failed { why: format!("{what}: {error} ({path})"), again }
             })
         };
         let writer = std::thread::Builder::new()
@@ -128,7 +157,7 @@ impl<T: Send + 'static> Keeper<T> {
 
     /// Ends without writing what was left last: the path may be another manager's by now.
     pub(crate) fn abandon(self) {
-        change(&self.desk, |desk| desk.next = None);
+        change(&self.desk, |desk| (desk.next, desk.abandoned) = (None, true));
     }
 }
 
@@ -148,26 +177,43 @@ fn change<T>(shared: &Shared<T>, change: impl FnOnce(&mut Desk<T>)) {
     changed.notify_one();
 }
 
-fn write_all<T>(
-    shared: &Shared<T>,
-    write: impl Fn(&T) -> Result<(), String>,
-    [least, most]: [Duration; 2],
-) {
+/// A write that failed.
+struct Failed {
+    why: String,
+    /// The same copy may do better later.
+    again: bool,
+}
+
+fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T) -> Result<(), Failed>, pauses: Pauses) {
     let (desk, changed) = &**shared;
-    let mut pause = least;
+    let ([least, most], [first, rarely]) = (pauses.pause, pauses.rest);
+    let (mut pause, mut rest) = (least, first);
+    // The last copy, while it could not be written.
+    let mut kept: Option<T> = None;
     loop {
-        let (copy, number) = {
+        let (copy, number, ends) = {
             let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
             let waits = |desk: &mut Desk<T>| desk.next.is_none() && !desk.ends;
-            let mut desk = changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner);
+            let mut desk = match &kept {
+                None => changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner),
+                Some(_) => {
+                    let waited = changed.wait_timeout_while(desk, rest, waits);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
             desk.urgent = false;
-            (desk.next.take(), desk.left)
+            let again = kept.take().filter(|_| !desk.abandoned);
+            (desk.next.take().or(again), desk.left, desk.ends)
         };
         let Some(copy) = copy else { return };
-        let trouble = write(&copy).err();
+        let failed = write(&copy).err();
+        rest = if failed.is_some() { (2 * rest).min(rarely) } else { first };
+        if failed.as_ref().is_some_and(|it| it.again) && !ends {
+            kept = Some(copy);
+        }
         // K2, K3; the end does not wait for it.
         let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-        note(&mut desk.trouble, trouble);
+        note(&mut desk.trouble, failed.map(|it| it.why));
         desk.done = number;
         let paused = changed.wait_timeout_while(desk, pause, |desk| !(desk.ends || desk.urgent));
         let (desk, _) = paused.unwrap_or_else(PoisonError::into_inner);
@@ -178,8 +224,11 @@ fn write_all<T>(
 /// K4.
 fn note(before: &mut Option<String>, trouble: Option<String>) {
     match &trouble {
-        Some(trouble) if before.as_ref() != Some(trouble) => {
-            tracing::warn!(trouble, "the next manager will not know all that this one leaves");
+        Some(trouble) if before.is_none() => {
+            tracing::warn!(
+                trouble,
+                "the next manager will not know all that this one leaves; it is tried again"
+            );
         }
         None if before.is_some() => tracing::info!("the next manager will know all again"),
         _ => {}
@@ -302,7 +351,8 @@ mod tests {
             Ok(())
         };
         let hour = Duration::from_secs(3600);
-        let keeper = Keeper::start_with(PathBuf::new(), "a number", write, [hour, hour]).unwrap();
+        let pauses = Pauses { pause: [hour; 2], rest: [hour; 2] };
+        let keeper = Keeper::start_with(PathBuf::new(), "a number", write, pauses).unwrap();
         let is_written = |number| WRITTEN.lock().unwrap().contains(&number);
         keeper.keep(1);
         while !is_written(1) {
@@ -361,6 +411,60 @@ mod tests {
         assert!(trouble.contains("inner/kept"), "{trouble}");
         fs::create_dir(&inner).unwrap();
         until(&|it| it.is_none());
+    }
+
+    /// One that could not write its only copy, and its folder, which is not there.
+    fn failed(dir: &Path, rest: Duration) -> (Keeper<u8>, PathBuf) {
+        let inner = dir.join("inner");
+        let pauses = Pauses { pause: [PAUSE, LONGEST], rest: [rest; 2] };
+        let write = |path: &Path, it: &u8| replace(path, &[*it]);
+        let keeper = Keeper::start_with(inner.join("kept"), "a number", write, pauses).unwrap();
+        let number = keeper.keep(1);
+        while keeper.done() < number {
+            std::thread::yield_now();
+        }
+        assert!(keeper.trouble().is_some());
+        (keeper, inner)
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_later_without_another_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (keeper, inner) = failed(dir.path(), Duration::from_millis(1));
+        fs::create_dir(&inner).unwrap();
+        // Never, if it waited for another copy.
+        while keeper.trouble().is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(fs::read(inner.join("kept")).unwrap(), [1]);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_once_more_at_the_end_unless_its_path_is_lost() {
+        let hour = Duration::from_secs(3600);
+        for is_lost in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (keeper, inner) = failed(dir.path(), hour);
+            fs::create_dir(&inner).unwrap();
+            if is_lost {
+                keeper.abandon();
+            } else {
+                drop(keeper);
+            }
+            assert_eq!(inner.join("kept").exists(), !is_lost);
+        }
+    }
+
+    #[test]
+    fn trouble_is_a_line_at_its_beginning_and_one_at_its_end() {
+        let lines = crate::surprises::tests::logged(|| {
+            let mut trouble = None;
+            for why in [None, Some("full"), Some("full"), Some("read-only"), None, None] {
+                note(&mut trouble, why.map(str::to_owned));
+            }
+        });
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("full") && lines[1].contains("again"), "{lines:?}");
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub fn grace() -> RangeInclusive<u64> {
     0..=10_000_000_000
 }
 
+/// The longest label of a program, in bytes.
+pub const MAX_LABEL: usize = 64;
+
 /// The share of a program relative to others, in thousandths: as exact as it has to be, and the
 /// same on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,11 @@
 //! stays for months. So lines have a bucket ([`BURST`], [`BYTE_NS`]), and the reader is told how
 //! many did not fit. A log that was asked for (`CPUMGR_LOG`) has no such limit.
 
+use std::any::Any;
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use platform::clock::monotonic_ns;
@@ -37,12 +40,26 @@ const PIECE: usize = 4096;
 /// What helps where lines did not fit.
 const HINT: &str = " (CPUMGR_LOG=info leaves the limit of two lines a second out)";
 
+thread_local! {
+    /// A panic of this thread is survived, and its catcher says what it means.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `call` returns, or what it said when it panicked, of which nothing is written.
+pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+    let before = QUIET.replace(true);
+    // UNWIND: the caller throws away what the call left half done.
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    QUIET.set(before);
+    outcome
+}
+
 /// Begins to log.
 pub(crate) fn start() {
     // A policy that panics is survived (`guarded`), and no thread waits for a reader of the
     // message.
     std::panic::set_hook(Box::new(|panic| {
-        if is_writable(io::stderr().as_fd()).unwrap_or(false) {
+        if !QUIET.get() && is_writable(io::stderr().as_fd()).unwrap_or(false) {
             platform::message::say(format_args!(
                 "cpumgr: {}",
                 escape(panic.to_string().as_bytes())

@@ -62,8 +62,9 @@ pub(crate) struct Attached {
     pub(crate) next: Option<String>,
 }
 
-/// The longest file: 512 processes of a thousand threads each, on a thousand processors, need less.
-const MAX_FILE: u64 = 256 << 20;
+/// The longest file: 512 processes of four thousand threads each, on a thousand processors, need
+/// less.
+const MAX_FILE: u64 = 1 << 30;
 
 /// Where the file is.
 fn place(socket: &Path) -> PathBuf {

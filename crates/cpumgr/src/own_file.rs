@@ -43,6 +43,15 @@ impl Place {
         Ok(Self { directory: walk(above)?, name: name.to_owned() })
     }
 
+    /// Device and inode of its directory.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub(crate) fn folder(&self) -> io::Result<(u64, u64)> {
+        let data = self.directory.metadata()?;
+        Ok((data.dev(), data.ino()))
+    }
+
     /// A place beside it.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use crate::administration;
 use crate::cli::{TRACE_SIZE, TraceCommand};
 use crate::daemon::absolute;
 use crate::error::{Error, FAILED};
+use crate::escape::printable;
 use crate::json;
 use crate::output::{is_standard, print};
 use crate::simulate::paraver;
@@ -69,9 +70,17 @@ fn start(socket: Option<&Path>, file: &Path, most: u64) -> Result<(), Error> {
     let path = file.to_str().ok_or_else(|| {
         Error::Usage(format!("{}: the name is no UTF-8; choose another one", file.display()))
     })?;
+    let above = file.parent().unwrap_or(&file);
+    let data = fs::metadata(above).map_err(|source| Error::Io {
+        what: "no trace is asked for, since you cannot see the directory",
+        path: above.to_owned(),
+        source,
+    })?;
     let before = beginning(&file);
-    let control = Control::TraceStart { path: path.to_owned(), most };
-    administration::change(&socket::to_ask(socket)?, control)?;
+    let folder = Some((data.dev(), data.ino()));
+    let control = Control::TraceStart { path: path.to_owned(), most, folder };
+    let socket = socket::to_ask(socket)?;
+    administration::change(&socket, control)?;
     // The manager does not wait for a disk, and has said yes before its thread opened the file.
     let begin = Instant::now();
     loop {
@@ -79,15 +88,29 @@ fn start(socket: Option<&Path>, file: &Path, most: u64) -> Result<(), Error> {
         if now.contains(&b'\n') && now != before {
             return Ok(());
         }
-        if begin.elapsed() >= PATIENCE {
-            let message = format!(
-                "the manager does not write to {path}: its log says why (it replaces only files of \
-                 its own user, follows no links, and writes nothing where the disk is full)"
-            );
-            return Err(Error::Apart { message, code: FAILED });
+        let status = status::of_manager(&socket)?;
+        let fails = |why: &str| {
+            let message = format!("the manager does not write to {path}: {}", printable(why));
+            Err(Error::Apart { message, code: FAILED })
+        };
+        match (status.trace_fault, status.trace) {
+            (Some(why), _) => return fails(&why),
+            // It writes, and its file is not this user's to read.
+            (None, Some(_)) if is_closed(&file) => return Ok(()),
+            _ if begin.elapsed() >= PATIENCE => {
+                return fails(
+                    "its log says why (it writes nothing where the disk is full, and waits for a \
+                     disk that does not answer)",
+                );
+            }
+            _ => std::thread::sleep(LOOK),
         }
-        std::thread::sleep(LOOK);
     }
+}
+
+/// There is a file that this user may not read.
+fn is_closed(path: &Path) -> bool {
+    File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// The first bytes of a file that may be anything, without waiting for its writer: with the time in

@@ -412,6 +412,7 @@ pub(crate) mod tests {
             left: String::new(),
             drained: String::new(),
             trace: None,
+            trace_fault: None,
             program_count: 1,
             silent: vec![44],
             fences: Some("/sys/fs/cgroup/cpumgr".into()),

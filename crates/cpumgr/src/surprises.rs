@@ -13,6 +13,8 @@ const MOST: usize = 256;
 pub(crate) enum Surprise {
     /// An attached process cannot be looked at.
     Look,
+    /// An attached process has more threads than are looked at.
+    Threads,
     /// A program cannot be fenced in.
     Fence,
     /// How busy processors are is not known.

@@ -23,6 +23,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use nix::fcntl::OFlag;
@@ -93,19 +94,25 @@ pub struct Trace {
     writer: Option<JoinHandle<io::Result<()>>>,
     lost: u64,
     path: PathBuf,
+    /// Why its file could not be opened.
+    fault: Arc<OnceLock<String>>,
 }
 
 impl Trace {
     /// Begins a trace as [`Trace::create`] does, in a file that its own thread opens: this one
-    /// never waits for a disk. Where it cannot be opened the log says why.
+    /// never waits for a disk. Where it cannot be opened, or its directory is another one than
+    /// `folder` (device and inode), the log and [`Trace::fault`] say why.
     ///
     /// # Errors
     /// When there is no thread.
-    pub fn begin(path: &Path, most: u64) -> io::Result<Self> {
+    pub fn begin(path: &Path, most: u64, folder: Option<(u64, u64)>) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(QUEUE);
         let own = path.to_owned();
+        let fault = Arc::new(OnceLock::new());
+        let said = Arc::clone(&fault);
         let write = move || {
-            let pages = Pages::create(&own, most).and_then(|mut pages| {
+            let pages = meet(&own, folder).and_then(|()| Pages::create(&own, most));
+            let pages = pages.and_then(|mut pages| {
                 pages.clear()?;
                 Ok(pages)
             });
@@ -113,12 +120,19 @@ impl Trace {
                 Ok(mut pages) => pages.write_all(&receiver),
                 Err(error) => {
                     tracing::warn!(%error, path = %own.display(), "no trace is written");
+                    let _first = said.set(advised(&error));
                     Err(error)
                 }
             }
         };
         let writer = thread::Builder::new().name("trace".into()).spawn(write)?;
-        Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0, path: path.to_owned() })
+        let (queue, writer, path) = (Some(sender), Some(writer), path.to_owned());
+        Ok(Self { queue, writer, lost: 0, path, fault })
+    }
+
+    /// Why its file could not be opened, and where one can be, escaped and cut.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.get().cloned()
     }
 
     /// Its file, escaped and cut, as long as it is written.
@@ -147,7 +161,8 @@ impl Trace {
         let writer = thread::Builder::new()
             .name("trace".into())
             .spawn(move || pages.write_all(&receiver))?;
-        Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0, path: path.to_owned() })
+        let (queue, writer, path) = (Some(sender), Some(writer), path.to_owned());
+        Ok(Self { queue, writer, lost: 0, path, fault: Arc::default() })
     }
 
     /// Writes a line soon. Never waits.
@@ -320,6 +335,30 @@ impl Pages {
         }
         Ok(())
     }
+}
+
+/// Whether the directory of this path is the one that the asker sees there.
+fn meet(path: &Path, folder: Option<(u64, u64)>) -> io::Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    if Place::of(path)?.folder()? == folder {
+        return Ok(());
+    }
+    let above = path.parent().unwrap_or(path).display();
+    Err(io::Error::other(format!(
+        "{above} is another directory for the manager than for you: a service has a /tmp, /var/tmp \
+         and /home of its own, and so has a container"
+    )))
+}
+
+/// An error of a file that is to be written, and what helps.
+fn advised(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    // Of a service: where it may write in any case.
+    if let Some(state) = std::env::var_os("STATE_DIRECTORY") {
+        let state = Path::new(&state).display();
+        text.push_str(&format!("; it may write to {state}: name a file there"));
+    }
+    escape(text.as_bytes()).chars().take(SHOWN).collect()
 }
 
 /// A new file, or an own one.

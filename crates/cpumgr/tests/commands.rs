@@ -186,6 +186,7 @@ fn a_trace_does_not_follow_a_link() {
 #[test]
 fn a_wrong_value_is_answered_with_where_it_stands_what_it_is_and_what_is_allowed() {
     let manager = Manager::start(&["--policy", "pdpa"]);
+    let long = "l".repeat(65);
     for (words, says) in [
         (&["mpl", "some"][..], &["N | any", "\"some\"", "0 to 4294967295, or any"][..]),
         (&["mpl", "4294967296"], &["N | any", "4294967296", "0 to 4294967295, or any"]),
@@ -204,6 +205,11 @@ fn a_wrong_value_is_answered_with_where_it_stands_what_it_is_and_what_is_allowed
         (&["policy", "colour=some"], &["\"colour\"", "there are:", "step"]),
         (&["policy", "dss", "colour=some"], &["\"colour\"", "there are: none"]),
         (&["attach", "some"], &["<PID>", "\"some\"", "1 to 2147483647"]),
+        (&["cancel", "some"], &["<ID>", "\"some\"", "`cpumgr queue` shows them"]),
+        (&["run", "--min", "3", "--max", "2", "true"], &["--min 3 with --max 2", "at most"]),
+        (&["submit", "--min", "3", "--max", "2", "true"], &["--min 3 with --max 2", "at most"]),
+        (&["run", "--label", &long, "true"], &["--label", "1 to 64 bytes, not 65"]),
+        (&["submit", "--label", "", "true"], &["--label", "1 to 64 bytes, not 0"]),
         (
             &["daemon", "--policy", "pdpa", "--parameter", "step=x"],
             &["--parameter step=x", "step cannot be \"x\"", "a whole number from 1 to"],
@@ -214,7 +220,9 @@ fn a_wrong_value_is_answered_with_where_it_stands_what_it_is_and_what_is_allowed
     ] {
         let output = on(&manager, words);
         let error = errors(&output);
-        assert!(!output.status.success(), "{words:?}");
+        // That of a policy's parameters is the manager's to say.
+        let code = if words[0] == "policy" { 6 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {error}");
         assert!(says.iter().all(|it| error.contains(it)), "{words:?}: {error}");
     }
     for (variable, value, says) in [
@@ -228,5 +236,17 @@ fn a_wrong_value_is_answered_with_where_it_stands_what_it_is_and_what_is_allowed
         let error = errors(&output);
         assert_eq!(output.status.code(), Some(2), "{variable}: {error}");
         assert!(error.contains(variable) && error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_doctor_of_what_is_not_there_says_so_and_what_it_may_be() {
+    for (program, says) in [("no-such-program", "in the directories of PATH"), ("./no/such", "; ")]
+    {
+        let output = cpumgr().args(["doctor", "--", program]).output().unwrap();
+        let error = errors(&output);
+        assert_eq!(output.status.code(), Some(127), "{error}");
+        assert!(error.contains(program) && error.contains(says), "{error}");
+        assert!(error.contains("there is no such program") && error.contains("number"), "{error}");
     }
 }

@@ -294,9 +294,9 @@ fn a_rule_that_names_an_unknown_class_is_a_mistake_of_its_file() {
 #[test]
 fn a_file_that_no_manager_reads_is_said_to_be_well_formed_and_no_more() {
     let home = tempfile::tempdir().unwrap();
-    let check = |file: &Path, options: &[&str]| {
+    let check = |words: &[&str]| {
         let mut command = cpumgr();
-        command.arg("check-config").arg(file).args(options).env_remove("CPUMGR_CONFIG");
+        command.arg("check-config").args(words).env_remove("CPUMGR_CONFIG");
         let output = command.env("XDG_CONFIG_HOME", home.path()).output().unwrap();
         assert!(output.status.success(), "{}", errors(&output));
         String::from_utf8(output.stdout).unwrap()
@@ -311,8 +311,8 @@ fn a_file_that_no_manager_reads_is_said_to_be_well_formed_and_no_more() {
     ] {
         let file = own.join(file);
         fs::write(&file, "mpl = 2\n").unwrap();
-        let said = check(&file, &[]);
-        let as_json = check(&file, &["--json"]);
+        let name = file.to_str().unwrap();
+        let (said, as_json) = (check(&[name]), check(&[name, "--json"]));
         assert_eq!(said.ends_with(": well\n"), is_read, "{said}");
         assert!(as_json.contains(&format!("\"read\":{is_read}")), "{as_json}");
         if !is_read {
@@ -320,7 +320,15 @@ fn a_file_that_no_manager_reads_is_said_to_be_well_formed_and_no_more() {
             assert!(said.contains("/etc/cpumgr/cpumgr.toml, "), "{said}");
             assert!(said.contains(own.join("cpumgr.toml").to_str().unwrap()), "{said}");
         }
+        let is_misnamed = file.ends_with("10.conf");
+        assert_eq!(said.contains("whose name ends in .toml"), is_misnamed, "{said}");
     }
+    // Without a name what stands among drop-ins in vain is named.
+    let said = check(&[]);
+    assert!(said.contains("10.toml: well\n"), "{said}");
+    assert!(said.contains("10.conf: not read: ") && !said.contains("other.toml"), "{said}");
+    let as_json = check(&["--json"]);
+    assert!(as_json.contains("cpumgr.toml.d/10.conf\"]"), "{as_json}");
 }
 
 #[test]

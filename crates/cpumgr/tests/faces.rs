@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
 
+use arena::message::Control;
 use serde_json::Value;
 use support::{Manager, PATIENCE, cpumgr, errors, eventually};
 
@@ -257,7 +258,20 @@ fn a_trace_begins_and_ends_while_programs_run_and_is_shown_in_other_forms() {
     std::os::unix::fs::symlink("/dev/null", &link).unwrap();
     let refused = on(&manager, &["trace", "start", link.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1), "{}", errors(&refused));
-    assert!(errors(&refused).contains("its log says why"), "{}", errors(&refused));
+    assert!(errors(&refused).contains("it is a symbolic link"), "{}", errors(&refused));
+    assert!(manager.status().status.trace_fault.unwrap().contains("link"));
+    let refused = on(&manager, &["trace", "start", "/no/such/t"]);
+    assert!(errors(&refused).contains("you cannot see the directory /no/such"));
+    // A service has a /tmp of its own: it is as if the directory were another one.
+    let (path, most) = (path.to_owned(), 1 << 20);
+    let elsewhere = Control::TraceStart { path, most, folder: Some((1, 1)) };
+    let before = std::fs::read(&trace).unwrap();
+    cpumgr::administration::change(&manager.socket(), elsewhere).unwrap();
+    eventually("it says which directory", || {
+        let fault = manager.status().status.trace_fault?;
+        fault.contains("another directory for the manager than for you").then_some(())
+    });
+    assert!(std::fs::read(&trace).unwrap() == before, "nothing is written there");
     assert!(manager.log().contains("no trace is written"), "{}", manager.log());
 }
 

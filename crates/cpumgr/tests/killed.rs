@@ -141,6 +141,14 @@ fn a_change_that_cannot_be_written_down_is_in_force_and_told() {
     let said = eventually("a later change says so", || Some(set()).filter(|it| !it.is_empty()));
     assert!(said.contains("in force, but lost if manager"), "{said}");
     assert!(said.contains("Is a directory"), "{said}");
+    // What is not written among settings alone says so, too.
+    let mut sleeps = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = sleeps.id().to_string();
+    let output = cpumgr().args(["attach", &pid, "--socket"]).arg(manager.socket()).output();
+    let said = support::errors(&output.unwrap());
+    sleeps.kill().unwrap();
+    sleeps.wait().unwrap();
+    assert!(said.contains("in force, but lost if manager"), "{said}");
     let table = manager.status().table();
     assert!(table.contains("\nlost if it is killed: what this one was told: Is a dir"), "{table}");
     fs::remove_dir(&blocks).unwrap();

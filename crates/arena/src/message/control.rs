@@ -96,6 +96,10 @@ pub enum Control {
         path: String,
         /// The most that each of its two files takes.
         most: u64,
+        /// The directory of that path as the asker sees it, as device and inode: a service, or a
+        /// manager in a container, may see another one there, into which it writes nothing.
+        #[serde(default)]
+        folder: Option<(u64, u64)>,
     },
     /// It shall write none any more.
     TraceStop,

@@ -56,6 +56,10 @@ pub struct Status {
     /// The file into which a trace is written, escaped; `None`: none is.
     #[serde(default)]
     pub trace: Option<String>,
+    /// Why the trace that was asked for last is not written, and where one can be; `None`: it is,
+    /// or none was asked for.
+    #[serde(default)]
+    pub trace_fault: Option<String>,
     /// Programs that may run at once; `None`: any number.
     #[serde(default)]
     pub level: Option<u32>,

@@ -124,6 +124,7 @@ fn the_head_of_a_report_fits_with_as_many_silent_processes_and_reasons_as_there_
         processor_count: u32::MAX,
         drained: String::new(),
         trace: None,
+        trace_fault: None,
         left: longest_list(),
         waiting: u32::MAX,
         program_count: u32::MAX,

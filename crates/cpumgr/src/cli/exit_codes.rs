@@ -14,7 +14,7 @@ Exit codes:
   6    what answers at the socket is no manager of this version, does not answer, or refuses
   7    submit: it was cancelled, what it was to start after failed, or it could not begin in time
   126  run, submit, jobserver: the program cannot be executed
-  127  run, submit, jobserver: the program was not found
+  127  run, submit, jobserver, doctor: the program was not found
   otherwise `run` and `submit` end as their program does: they become it.
   `jobserver`, and `submit` with --wait or --time-limit, stay beside it and end with its code, or \
   with 128 and the number of its signal; `submit --array` ends with 1 where one of its programs \

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit_codes::EXIT_CODES;
+use super::value::submission;
 
 /// What `stop` and `restart` can be told.
 #[derive(Clone, Debug, Args)]
@@ -35,5 +36,6 @@ pub struct CancelArgs {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Its number, as `queue` shows it.
+    #[arg(value_parser = submission)]
     pub id: u64,
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use platform::affinity::CpuSet;
 
 use super::exit_codes::EXIT_CODES;
-use super::value::{cpus, policy, processors, weight};
+use super::value::{cpus, label, policy, processors, weight};
 use crate::limits::Weight;
 
 /// What `run` can be told.
@@ -51,7 +51,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub class: Option<String>,
     /// What it is started for: a word that rules of classes look at.
-    #[arg(long, value_name = "WORD")]
+    #[arg(long, value_name = "WORD", value_parser = label)]
     pub label: Option<String>,
     /// Processors that it is to have before other programs of its class and user have more than
     /// theirs.
@@ -75,6 +75,22 @@ pub struct RunArgs {
         value_name = "PROGRAM [ARGS]..."
     )]
     pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// What two of its words say together.
+    ///
+    /// # Errors
+    /// What contradicts itself.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) if min > max => Err(format!(
+                "--min {min} with --max {max}: a program cannot have {min} processors before \
+                 others and at most {max}; let --min be at most --max"
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What becomes of a program's teams when it is granted fewer processors.

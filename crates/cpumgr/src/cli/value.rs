@@ -147,6 +147,24 @@ pub(crate) fn processors(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{text:?} is no number of processors; it is 1 to {}", u32::MAX))
 }
 
+/// What a program is started for.
+pub(crate) fn label(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > limits::MAX_LABEL {
+        let (most, length) = (limits::MAX_LABEL, text.len());
+        return Err(format!("a label has 1 to {most} bytes, not {length}; say it in a word"));
+    }
+    Ok(text.to_owned())
+}
+
+/// The number of what waits.
+pub(super) fn submission(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "{text:?} is no number of what waits; `cpumgr queue` shows them, first on each line"
+        )
+    })
+}
+
 /// The number of a process.
 pub(super) fn pid(text: &str) -> Result<i32, String> {
     text.parse()

@@ -105,6 +105,18 @@ impl Sources {
         self.files().is_ok_and(|files| files.iter().any(is_it))
     }
 
+    /// What stands in the folders of drop-ins, and no manager reads.
+    ///
+    /// # Errors
+    /// A folder of drop-ins that cannot be read.
+    pub fn unread(&self) -> Result<Vec<PathBuf>, ConfigError> {
+        let mut files = Vec::new();
+        for base in &self.bases {
+            files.extend(beside(base)?.into_iter().filter(|path| !is_drop_in(path)));
+        }
+        Ok(files)
+    }
+
     /// Where they are looked for, in words.
     pub fn places(&self) -> String {
         let shown = |path: &PathBuf| path.display().to_string();
@@ -246,7 +258,28 @@ fn users_own() -> Option<PathBuf> {
     Some(base)
 }
 
+/// Whether a file of a folder of drop-ins is read, by its name.
+fn is_drop_in(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|it| it.as_encoded_bytes()[0] == b'.');
+    path.extension().is_some_and(|it| it == "toml") && !is_hidden
+}
+
+/// What keeps a file of a folder of drop-ins from being read: its name.
+pub(crate) fn misnamed(path: &Path) -> Option<&'static str> {
+    let folder = std::path::absolute(path).ok()?;
+    let is_one = folder.parent()?.to_string_lossy().ends_with(".toml.d");
+    (is_one && !is_drop_in(path)).then_some(
+        "of a folder of drop-ins a manager reads only files whose name ends in .toml and begins \
+         with no dot",
+    )
+}
+
 fn drop_ins(base: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    Ok(beside(base)?.into_iter().filter(|path| is_drop_in(path)).collect())
+}
+
+/// What is in the folder of drop-ins of a file, by name.
+fn beside(base: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let folder = base.with_extension("toml.d");
     let unreadable = |source| ConfigError::Unreadable { path: folder.clone(), source };
     let entries = match fs::read_dir(&folder) {
@@ -256,11 +289,7 @@ fn drop_ins(base: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     };
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry.map_err(unreadable)?.path();
-        let is_hidden = path.file_name().is_some_and(|it| it.as_encoded_bytes()[0] == b'.');
-        if path.extension().is_some_and(|it| it == "toml") && !is_hidden {
-            files.push(path);
-        }
+        files.push(entry.map_err(unreadable)?.path());
     }
     files.sort();
     Ok(files)

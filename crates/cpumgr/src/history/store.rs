@@ -1,7 +1,8 @@
 //! The database: one table, a run by its number, in the order in which they came.
 //!
 //! Each write is a transaction that is on the disk when it returns: a file of which the writer was
-//! killed opens as it was after the last one.
+//! killed opens as it was after the last one. A file that something else cut off or overwrote makes
+//! the database panic, at its opening or later: such a file is [`StoreError::Broken`].
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -16,12 +17,15 @@ use redb::{
 };
 
 use super::Bounds;
-use crate::own_file;
+use crate::escape::escape;
+use crate::{log, own_file};
 
 /// A run as JSON: a newer manager may know more of it, and an older one passes over that.
 const RUNS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("runs");
 /// Of what there is this part goes at once when the file is too large.
 const A_PART: u64 = 4;
+/// Bytes of what the database says when it panics.
+const SAID: usize = 100;
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
@@ -93,10 +97,24 @@ impl From<redb::CommitError> for StoreError {
     }
 }
 
+/// What `call` returns; a panic of the database is a broken file.
+fn sound<T>(call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    log::caught(call).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or_default().as_bytes();
+        let text = escape(&text[..text.len().min(SAID)]);
+        Err(StoreError::Broken(format!("a part is missing, or does not fit the others ({text})")))
+    })
+}
+
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Store {
-    database: Database,
+    /// `None` only while it is dropped.
+    database: Option<Database>,
     /// The number of the run that came last.
     last: u64,
 }
@@ -111,11 +129,13 @@ impl Store {
             own_file::make_directories(folder)?;
         }
         let file = own_file::open(path, OFlag::O_RDWR, own_file::OWN)?;
-        let database = Database::builder().create_file(file)?;
-        let mut store = Self { database, last: 0 };
+        let database = sound(|| Ok(Database::builder().create_file(file)?))?;
+        let mut store = Self { database: Some(database), last: 0 };
         store.write(&[])?;
-        let transaction = store.database.begin_read()?;
-        store.last = transaction.open_table(RUNS)?.last()?.map_or(0, |(number, _)| number.value());
+        store.last = sound(|| {
+            let table = store.database()?.begin_read()?.open_table(RUNS)?;
+            Ok(table.last()?.map_or(0, |(number, _)| number.value()))
+        })?;
         Ok(store)
     }
 
@@ -144,7 +164,12 @@ impl Store {
         let memory = InMemoryBackend::new();
         memory.set_len(bytes.len() as u64)?;
         memory.write(0, &bytes)?;
-        Ok(Self { database: Database::builder().create_with_backend(memory)?, last: 0 })
+        let database = sound(|| Ok(Database::builder().create_with_backend(memory)?))?;
+        Ok(Self { database: Some(database), last: 0 })
+    }
+
+    fn database(&self) -> Result<&Database, StoreError> {
+        self.database.as_ref().ok_or_else(|| StoreError::Refused("it is closed".into()))
     }
 
     /// A number for a run that came at this time: times are in order, and numbers too where the
@@ -156,15 +181,17 @@ impl Store {
 
     /// Writes these.
     pub(crate) fn write(&mut self, runs: &[(u64, &Account)]) -> Result<(), StoreError> {
-        let transaction = self.database.begin_write()?;
-        {
-            let mut table = transaction.open_table(RUNS)?;
-            for (number, run) in runs {
-                let text = serde_json::to_vec(run).map_err(io::Error::from)?;
-                table.insert(number, text.as_slice())?;
+        sound(|| {
+            let transaction = self.database()?.begin_write()?;
+            {
+                let mut table = transaction.open_table(RUNS)?;
+                for (number, run) in runs {
+                    let text = serde_json::to_vec(run).map_err(io::Error::from)?;
+                    table.insert(number, text.as_slice())?;
+                }
             }
-        }
-        Ok(transaction.commit()?)
+            Ok(transaction.commit()?)
+        })
     }
 
     /// Runs that went on when their manager was killed are over: what was noted last of each is
@@ -186,15 +213,16 @@ impl Store {
 
     /// Each run. One that cannot be read is passed over.
     pub(crate) fn each(&self, mut take: impl FnMut(u64, Account)) -> Result<(), StoreError> {
-        let transaction = self.database.begin_read()?;
-        let table = transaction.open_table(RUNS)?;
-        for row in table.iter()? {
-            let (number, text) = row?;
-            if let Ok(run) = serde_json::from_slice(text.value()) {
-                take(number.value(), run);
+        sound(|| {
+            let table = self.database()?.begin_read()?.open_table(RUNS)?;
+            for row in table.iter()? {
+                let (number, text) = row?;
+                if let Ok(run) = serde_json::from_slice(text.value()) {
+                    take(number.value(), run);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Removes what is older than it may be, and a part of all while the file `path` is larger than
@@ -205,6 +233,10 @@ impl Store {
         path: &Path,
         now_ns: u64,
     ) -> Result<(), StoreError> {
+        sound(|| self.keep_to(bounds, path, now_ns))
+    }
+
+    fn keep_to(&mut self, bounds: Bounds, path: &Path, now_ns: u64) -> Result<(), StoreError> {
         let age = u64::try_from(bounds.age.as_nanos()).unwrap_or(u64::MAX);
         self.remove_before(now_ns.saturating_sub(age))?;
         let size = |path: &Path| std::fs::metadata(path).map(|it| it.len());
@@ -235,7 +267,8 @@ impl Store {
     }
 
     fn compact(&mut self) -> Result<(), StoreError> {
-        match self.database.compact() {
+        let Some(database) = &mut self.database else { return Ok(()) };
+        match database.compact() {
             Ok(_) => Ok(()),
             Err(redb::CompactionError::Storage(error)) => Err(error.into()),
             Err(other) => Err(StoreError::Refused(other.to_string())),
@@ -247,11 +280,11 @@ impl Store {
             return Ok(());
         }
         let is_there = {
-            let transaction = self.database.begin_read()?;
+            let transaction = self.database()?.begin_read()?;
             transaction.open_table(RUNS)?.first()?.is_some_and(|(first, _)| first.value() < number)
         };
         if is_there {
-            let transaction = self.database.begin_write()?;
+            let transaction = self.database()?.begin_write()?;
             transaction.open_table(RUNS)?.retain_in(..number, |_, _| false)?;
             transaction.commit()?;
         }
@@ -260,7 +293,7 @@ impl Store {
 
     /// Removes the oldest part; how many that were.
     fn remove_a_part(&mut self) -> Result<u64, StoreError> {
-        let transaction = self.database.begin_write()?;
+        let transaction = self.database()?.begin_write()?;
         let removed = {
             let mut table = transaction.open_table(RUNS)?;
             let part = redb::ReadableTableMetadata::len(&table)?.div_ceil(A_PART);
@@ -273,5 +306,13 @@ impl Store {
         };
         transaction.commit()?;
         Ok(removed)
+    }
+}
+
+impl Drop for Store {
+    /// A database of a broken file may panic when it is closed, too.
+    fn drop(&mut self) {
+        let database = self.database.take();
+        let _closed = log::caught(|| drop(database));
     }
 }

@@ -143,6 +143,38 @@ fn what_is_no_history_is_put_aside() {
 }
 
 #[test]
+fn a_file_that_is_cut_off_or_overwritten_costs_what_was_in_it_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.redb");
+    let mut store = Store::open(&path).unwrap();
+    let accounts: Vec<Account> = (0..2000).map(|at| run(7, "some-program", at)).collect();
+    let rows: Vec<(u64, &Account)> = (1..).zip(&accounts).collect();
+    rows.chunks(500).for_each(|rows| store.write(rows).unwrap());
+    drop(store);
+    let whole = fs::read(&path).unwrap();
+    let cut = |part: usize| whole[..whole.len() * part / 8].to_vec();
+    let overwritten = |at: usize| {
+        let mut bytes = whole.clone();
+        let at = bytes.len() * at / 8;
+        bytes[at..].iter_mut().take(5000).enumerate().for_each(|(i, byte)| *byte = (i * 7) as u8);
+        bytes
+    };
+    let one_less = whole[..whole.len() - 1].to_vec();
+    let broken = (0..8).flat_map(|part| [cut(part), overwritten(part)]).chain([one_less]);
+    for (which, bytes) in broken.enumerate() {
+        fs::write(&path, &bytes).unwrap();
+        let mut history = History::begin(path.clone(), BOUNDS).unwrap();
+        history.note(vec![note(1, run(9, "lu", 1 << 40))]);
+        let (head, rows) = asked(&mut history);
+        assert_eq!(head.fault, None, "{which}: {} bytes", bytes.len());
+        assert!(rows.iter().any(|row| row.user == 9), "{which}");
+        // It is still there, and writes.
+        drop(history);
+        assert!(stored(&path).iter().any(|row| row.user == 9), "{which}");
+    }
+}
+
+#[test]
 fn what_is_too_old_goes_and_the_oldest_where_there_is_too_much() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("history.redb");

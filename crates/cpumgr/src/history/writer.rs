@@ -152,17 +152,9 @@ impl Writer {
     }
 
     fn open(&mut self) {
-        let opened = Store::open(&self.path).or_else(|error| match error {
-            StoreError::Broken(what) => {
-                self.put_aside(&what).and_then(|()| Store::open(&self.path))
-            }
+        let opened = self.open_whole().or_else(|error| match error {
+            StoreError::Broken(what) => self.put_aside(&what).and_then(|()| self.open_whole()),
             other => Err(other),
-        });
-        // Only where no run of this manager is in it yet: those go on.
-        let is_first = self.numbers.is_empty();
-        let opened = opened.and_then(|mut store| {
-            let cut = if is_first { store.cut_short()? } else { 0 };
-            Ok((store, cut))
         });
         match opened {
             Ok((store, cut)) => {
@@ -180,6 +172,15 @@ impl Writer {
             }
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// Opens a file of which each run can be read, and says how many were cut short.
+    fn open_whole(&self) -> Result<(Store, u64), StoreError> {
+        let mut store = Store::open(&self.path)?;
+        // Only where no run of this manager is in it yet: those go on.
+        let is_first = self.numbers.is_empty();
+        let cut = if is_first { store.cut_short()? } else { store.each(|_, _| ()).map(|()| 0)? };
+        Ok((store, cut))
     }
 
     /// A file that cannot be used is kept for people, under another name.

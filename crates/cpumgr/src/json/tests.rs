@@ -66,6 +66,7 @@ fn status() -> Status {
         left: "3".into(),
         drained: "2".into(),
         trace: Some("/tmp/trace.jsonl".into()),
+        trace_fault: None,
         program_count: 1,
         silent: vec![4712],
         fences: Some("/sys/fs/cgroup/cpumgr".into()),
@@ -231,7 +232,7 @@ fn examples() -> Vec<(&'static str, Value)> {
                 samples: &[web::Sample { at: 2.5, granted: BTreeMap::from([(4711, 2)]) }].into(),
             },
         ),
-        of("check-config", &Checked::of(&[PathBuf::from("/etc/cpumgr/cpumgr.toml")], true)),
+        of("check-config", &Checked::of(&[PathBuf::from("/etc/cpumgr/cpumgr.toml")], true, &[])),
     ]
 }
 

@@ -51,8 +51,8 @@ pub(super) const PACE: u64 = 100_000_000;
 /// How often they are all looked at, without a reason; each of them adds [`SLOW_EACH`].
 pub(super) const SLOW: u64 = 1_000_000_000;
 const SLOW_EACH: u64 = 1_000_000;
-/// Threads of one program that are looked at.
-const MAX_THREADS: usize = 1024;
+/// Threads of one program that are looked at; those beyond stay where they are, which is said.
+const MAX_THREADS: usize = 4096;
 /// How long threads are not bound while that is not written down yet, at most, and how often it is
 /// looked whether it is.
 const LONGEST: u64 = 50_000_000;
@@ -95,6 +95,8 @@ pub(super) struct Attached {
     pub(super) seen: Option<BTreeSet<i32>>,
     /// Its threads when all were looked at last.
     pub(super) counted: u64,
+    /// Of those, which are beyond what is looked at.
+    pub(super) beyond: u64,
     /// When all are looked at again.
     pub(super) next_slow: u64,
     /// When it started: with its number it is known to the next manager.
@@ -186,6 +188,7 @@ impl Attached {
             cpus: CpuSet::new(),
             seen: Some(BTreeSet::new()),
             counted: 0,
+            beyond: 0,
             next_slow: now,
             start,
             unwritten: false,
@@ -224,11 +227,22 @@ impl Attached {
         let all = self.bind_all(kernel, &mut seen);
         if matches!(all, Ok(true)) {
             self.counted = count;
+            self.beyond = count.saturating_sub(MAX_THREADS as u64);
             self.next_slow = now + SLOW + SLOW_EACH * count.min(MAX_THREADS as u64);
         } else {
             self.seen = Some(seen);
         }
         all
+    }
+
+    /// Says that it has more threads than are looked at.
+    pub(super) fn warn_of_beyond(&self) {
+        tracing::warn!(
+            pid = self.pid.0,
+            beyond = self.beyond,
+            "an attached process has more than {MAX_THREADS} threads: those beyond are not bound, \
+             and use processors that it was not granted"
+        );
     }
 
     /// Whether its threads may be bound: to what, is written down, `done` being the number of the

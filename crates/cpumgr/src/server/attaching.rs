@@ -210,6 +210,11 @@ impl Server {
                 Ok(all) => {
                     attached.next_look = if all { now + PACE } else { now };
                     self.surprises.is_over(Surprise::Look, *serial);
+                    if attached.beyond == 0 {
+                        self.surprises.is_over(Surprise::Threads, *serial);
+                    } else if self.surprises.comes(Surprise::Threads, *serial) {
+                        attached.warn_of_beyond();
+                    }
                 }
                 Err(error) if error.is(nix::errno::Errno::ESRCH as i32) => gone.push(*serial),
                 Err(error) => {

@@ -19,10 +19,8 @@ use procfs::{FromBufRead, ProcessCGroups};
 use super::Server;
 use crate::config::BY_RULES;
 use crate::escape::escape;
+use crate::limits;
 use crate::settings::Chosen;
-
-/// The longest label, in bytes.
-const MAX_LABEL: usize = 64;
 
 /// What rules look at, and whose it is.
 struct Facts {
@@ -164,7 +162,7 @@ impl Server {
     /// Whether client `by` may put a program, or a submission, into a class.
     fn may_choose(&self, by: u64, serial: u64, class: &str) -> Result<(), String> {
         let table = self.rules.class_table();
-        let class: String = escape(class.as_bytes()).chars().take(MAX_LABEL).collect();
+        let class: String = escape(class.as_bytes()).chars().take(limits::MAX_LABEL).collect();
         if !table.classes.contains_key(&class) {
             let known: Vec<&str> = table.classes.keys().map(String::as_str).collect();
             return Err(match known.as_slice() {
@@ -318,8 +316,8 @@ fn parsed<T: FromBufRead>(pid: Pid, file: &str) -> Option<T> {
 
 /// A label as it is kept.
 fn checked_label(label: &str) -> Result<String, String> {
-    if label.is_empty() || label.len() > MAX_LABEL {
-        return Err(format!("a label has 1 to {MAX_LABEL} bytes, not {}", label.len()));
+    if label.is_empty() || label.len() > limits::MAX_LABEL {
+        return Err(format!("a label has 1 to {} bytes, not {}", limits::MAX_LABEL, label.len()));
     }
     Ok(escape(label.as_bytes()))
 }

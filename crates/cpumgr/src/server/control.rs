@@ -86,7 +86,9 @@ impl Server {
                 Ok(())
             }
             Control::Cancel { id } => self.cancel(serial, id),
-            Control::TraceStart { path, most } => self.start_trace(&path, most, now),
+            Control::TraceStart { path, most, folder } => {
+                self.start_trace(&path, most, folder, now)
+            }
             Control::TraceStop => self.stop_trace(),
             Control::Drain { processors } => self.change_drained(&processors, true),
             Control::Undrain { processors } => self.change_drained(&processors, false),

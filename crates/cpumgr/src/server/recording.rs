@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //! What is written into it: `publishing` and what else calls `trace`. Files: `trace`, by a thread
-//! of its own; an error of a file that is opened for a trace is in the log.
+//! of its own; an error of a file that is opened for a trace is in the log and in the report.
 
 use std::path::Path;
 
@@ -11,7 +11,13 @@ use crate::trace::{Event, LEAST, Trace};
 
 impl Server {
     /// Begins a trace: with the manager itself, and what each program has now.
-    pub(super) fn start_trace(&mut self, path: &str, most: u64, now: u64) -> Result<(), String> {
+    pub(super) fn start_trace(
+        &mut self,
+        path: &str,
+        most: u64,
+        folder: Option<(u64, u64)>,
+        now: u64,
+    ) -> Result<(), String> {
         if let Some(there) = self.trace.as_ref().filter(|it| it.is_written()).and_then(Trace::path)
         {
             return Err(format!(
@@ -24,7 +30,7 @@ impl Server {
         if most < LEAST {
             return Err(format!("a trace has {LEAST} bytes or more"));
         }
-        let trace = Trace::begin(Path::new(path), most);
+        let trace = Trace::begin(Path::new(path), most, folder);
         self.trace = Some(trace.map_err(|error| format!("no thread for a trace: {error}"))?);
         tracing::info!(path, "a trace begins");
         self.trace_self(Event::Start);

@@ -94,6 +94,7 @@ impl Server {
             silent,
             fences: self.fences.as_ref().map(Fences::directory),
             trace: self.trace.as_ref().and_then(Trace::path),
+            trace_fault: self.trace.as_ref().and_then(Trace::fault),
             level: self.level,
             narrow: self.narrow.clone(),
             kept: self.kept.clone(),
