@@ -293,7 +293,11 @@ proptest! {
         processors in 2..64_u32,
         masters in any::<bool>(),
     ) {
-        prop_assume!(2 * sizes.iter().sum::<u32>() > 3 * processors || sizes.len() as u32 > processors);
+        // Else all fit into one gang, and nothing is counted. No `prop_assume`: of many cases it
+        // refuses more than a run may.
+        if 2 * sizes.iter().sum::<u32>() <= 3 * processors && sizes.len() as u32 <= processors {
+            return Ok(());
+        }
         let most = most_lag(&sizes, processors, masters, 800);
         prop_assert!(most <= 1.0, "{most} quanta of the machine");
     }
