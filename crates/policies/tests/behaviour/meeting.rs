@@ -455,8 +455,8 @@ proptest! {
                         let confined = all.iter().find_map(|(_, set)| *set).and_then(room);
                         let apps = all.iter().map(|(app, _)| *app).collect();
                         classes.push((confined.unwrap_or_else(|| ids.clone()), apps));
-                        let masters = all.into_iter().map(|(app, set)| (master(app.0, circle), set));
-                        allocations.extend(masters);
+                        let placed = |(app, set): (AppId, _)| (master(app.0, circle), set);
+                        allocations.extend(all.into_iter().map(placed));
                         circles.push(1);
                     }
                 }
