@@ -45,6 +45,12 @@
 //! of how long they have waited. Each gang lasts at most L and serves one of them, and none that
 //! comes later stands before them. So whatever requests do, no application waits for more than 2 n
 //! x L.
+//!
+//! # Limit
+//! Where masters always run, one that is alone on the processors kept for them may receive its equal
+//! share outside its turns (requests of 1, 1 and 3 on 3 processors). It counts as waiting all the
+//! same, and what it has above the level is forgiven: the others lag by several quanta of the
+//! machine, without an end. With two such masters or more it was not seen.
 
 use std::collections::BTreeSet;
 
