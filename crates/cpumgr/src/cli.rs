@@ -23,12 +23,13 @@ mod views;
 
 pub use daemon::{CheckConfigArgs, DaemonArgs, Strangers, TRACE_SIZE, Threads};
 pub(crate) use daemon::{HISTORY_AGE, HISTORY_SIZE};
-use exit_codes::EXIT_CODES;
+pub(crate) use exit_codes::EXIT_CODES;
 pub use history::HistoryArgs;
 pub use jobserver::{JobserverArgs, Style};
 pub use manager::{CancelArgs, SocketArgs, StatusArgs};
 pub use papers::{CompletionsArgs, ManArgs};
 pub use process::{NumaArgs, PidArgs};
+pub(crate) use run::named;
 pub use run::{Placement, Preload, RunArgs, Team};
 pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
 pub use submit::{Array, SubmitArgs};

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::{CheckConfigArgs, Command, DaemonArgs, Listen, StatusArgs};
+use crate::cli::{CheckConfigArgs, Command, DaemonArgs, Listen, StatusArgs, named};
 use crate::config::{self, Config, Sources};
 use crate::daemon::{self, Options, Surroundings, background};
 use crate::error::{Error, FAILED};
@@ -39,7 +39,10 @@ pub fn execute(command: Command) -> Result<(), Error> {
             args.run.check().map_err(Error::Usage)?;
             Err(submit::submit(args, complain))
         }
-        Command::Jobserver(args) => Err(jobserver::run(&args, complain)),
+        Command::Jobserver(args) => {
+            named(&args.command[0]).map_err(Error::Usage)?;
+            Err(jobserver::run(&args, complain))
+        }
         Command::Attach(args) => administration::attach(&args),
         Command::Detach(args) => administration::detach(&args),
         Command::Mpl(args) => administration::level(&args),

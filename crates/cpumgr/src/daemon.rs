@@ -176,7 +176,7 @@ pub fn serve(
     surroundings: Surroundings,
     ready: impl FnOnce(),
 ) -> Result<Ended, Error> {
-    let left = settings::left_at(&options.socket);
+    let left = settings::glance_at(&options.socket);
     let is_relieved = left.as_ref().is_some_and(|left| left.handover.end == LastEnd::Relieved);
     let is_left =
         options.policy.is_some() && left.is_some_and(|left| left.handover.ends_with_idleness());

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::cli::DoctorArgs;
+use crate::cli::{DoctorArgs, named};
 use crate::error::{Error, NOT_FOUND};
 use crate::escape::printable;
 use crate::output::print;
@@ -89,6 +89,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Error> {
         return show_pools(&Pools { of: pid.to_string(), findings, pools }, args);
     }
     if let Some(program) = args.program.first() {
+        named(program).map_err(Error::Usage)?;
         let path = preload::find(Path::new(program)).filter(|path| path.exists());
         let name = printable(&program.to_string_lossy());
         let path = path.ok_or_else(|| Error::Apart {

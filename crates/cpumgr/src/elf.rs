@@ -50,10 +50,7 @@ pub(crate) fn open_regular(path: &Path, is_meant: impl Fn(&Metadata) -> bool) ->
     let named = OpenOptions::new().read(true).custom_flags(flags(OFlag::O_PATH)).open(path)?;
     let data = named.metadata()?;
     if !data.is_file() || !is_meant(&data) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no regular file, or another one",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
     }
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
     OpenOptions::new()

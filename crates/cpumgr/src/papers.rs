@@ -1,13 +1,17 @@
-//! `cpumgr completions` and `cpumgr man`: what is written from the command line itself.
+//! `cpumgr completions` and `cpumgr man`: what is written from the command line itself, and from
+//! the shipped configuration (`keys`).
 
 use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::cli::{Cli, CompletionsArgs, EXIT_CODES, ManArgs};
 use crate::error::Error;
 use crate::output::print;
+
+mod keys;
+mod roff;
 
 /// `cpumgr completions`.
 ///
@@ -41,6 +45,7 @@ fn pages() -> Result<Vec<(String, String)>, Error> {
     whole.build();
     let mut pages = Vec::new();
     add_pages(&whole, "cpumgr", &mut pages)?;
+    pages.push(("cpumgr.toml.5".to_owned(), keys::page()));
     Ok(pages)
 }
 
@@ -64,11 +69,18 @@ fn add_pages(
 fn page(command: &clap::Command, name: &str) -> Result<String, Error> {
     // The name in the page's head is for ever; a command is not.
     let name: &'static str = name.to_owned().leak();
-    let command = command.clone().name(name);
+    let mut command = command.clone().name(name);
+    let said = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    // Of the simulator, which asks no manager, something else is said.
+    let has_codes = said == EXIT_CODES;
+    if has_codes {
+        command = command.after_help(clap::builder::Resettable::Reset);
+    }
     let mut text = Vec::new();
     let written = clap_mangen::Man::new(command).render(&mut text);
     written.map_err(|source| failed(Path::new(name), source))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let text = String::from_utf8_lossy(&text);
+    Ok(if has_codes { roff::with_sections(&text, EXIT_CODES) } else { text.into_owned() })
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Error {
@@ -97,7 +109,7 @@ mod tests {
         let pages = pages().unwrap();
         let mut all = Vec::new();
         commands(&Cli::command(), "cpumgr", &mut all);
-        assert_eq!(all.len(), pages.len());
+        assert_eq!(all.len() + 1, pages.len(), "and that of the configuration");
         assert!(all.iter().any(|(name, _)| name == "cpumgr-trace-convert"));
         for (name, command) in all {
             let name = format!("{name}.1");
@@ -105,6 +117,11 @@ mod tests {
             // The simulator asks no manager.
             let has_codes = text.contains("no manager answers") || name == "cpumgr-simulate.1";
             assert!(has_codes, "{name} has no exit codes");
+            for section in [".SH \"EXIT STATUS\"", ".SH ENVIRONMENT", ".SH FILES"] {
+                let is_there = text.replace("\"ENVIRONMENT\"", "ENVIRONMENT").contains(section);
+                assert!(is_there || name == "cpumgr-simulate.1", "{name} has no {section}");
+            }
+            assert!(!text.contains(".SH EXTRA") || name == "cpumgr-simulate.1", "{name}");
             for option in command.get_arguments().filter(|it| !it.is_hide_set()) {
                 let shown = match option.get_long() {
                     Some(long) => long.to_owned(),
@@ -133,6 +150,6 @@ mod tests {
                 named += 1;
             }
         }
-        assert!(named >= pages.len() - 1, "{named} of {}", pages.len());
+        assert!(named >= pages.len() - 2, "{named} of {}", pages.len());
     }
 }

@@ -229,14 +229,22 @@ pub(crate) fn forget(socket: &Path) {
 
 /// What a killed manager left beside `socket`, for the one that has it now.
 pub(crate) fn left_at(socket: &Path) -> Option<Settings> {
-    let path = place(socket);
-    let read = keeper::read(&path, MAX_FILE)
-        .and_then(|text| text.map(|text| Settings::parse(&text)).transpose());
-    read.unwrap_or_else(|error| {
+    read_at(socket).unwrap_or_else(|error| {
+        let path = place(socket);
         tracing::warn!(%error, path = %path.display(), "what a killed manager was told cannot be \
                                                         read, and is left out");
         None
     })
+}
+
+/// The same for one that does not have it yet: what is wrong with it is said later.
+pub(crate) fn glance_at(socket: &Path) -> Option<Settings> {
+    read_at(socket).ok().flatten()
+}
+
+fn read_at(socket: &Path) -> io::Result<Option<Settings>> {
+    let text = keeper::read(&place(socket), MAX_FILE)?;
+    text.map(|text| Settings::parse(&text)).transpose()
 }
 
 impl Settings {

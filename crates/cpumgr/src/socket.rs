@@ -76,7 +76,11 @@ fn to_serve_of(choice: SocketChoice) -> Result<PathBuf, Error> {
 /// When there is none at any usual place.
 pub fn to_ask(named: Option<&Path>) -> Result<PathBuf, Error> {
     match choice(named)? {
-        SocketChoice::Explicit(path) | SocketChoice::Found(path) => absolute(&path),
+        SocketChoice::Explicit(path) | SocketChoice::Found(path) => {
+            let path = absolute(&path)?;
+            refuse_file(&path)?;
+            Ok(path)
+        }
         SocketChoice::Off => Err(Error::NoManager { looked: "NANOS_CPUMGR=off".into() }),
         SocketChoice::None => Err(no_manager(&user_socket(), &in_the_way())),
     }

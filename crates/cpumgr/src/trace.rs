@@ -13,14 +13,15 @@
 //! can be read for itself.
 //!
 //! # Whose file it may be
-//! A new one, or this user's own regular file with one name, which is emptied. What a link leads to
-//! (`own_file`), another user's file and a file with another name besides (a hard link) are left as
-//! they are, and the manager does not begin.
+//! A new one, or this user's own regular file with one name that is empty or begins as a trace,
+//! which is emptied: a slip of the superuser's costs no other file. What a link leads to
+//! (`own_file`), another user's file, a file with another name besides (a hard link) and one with
+//! anything else in it are left as they are, and the manager does not begin.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -36,6 +37,8 @@ use crate::own_file::Place;
 
 /// The least bound of a file.
 pub const LEAST: u64 = 64 << 10;
+/// The beginning of each line.
+const BEGINNING: &[u8; 8] = b"{\"t_ns\":";
 /// Characters of its path in reports.
 const SHOWN: usize = 300;
 /// Lines that may wait for the disk.
@@ -301,8 +304,8 @@ impl Pages {
         match place.look()? {
             Some(data) if is_same(&data, &self.file.metadata()?) => {
                 let old = place.beside(".1")?;
-                if let Some(there) = old.look()? {
-                    may_replace(&there).map_err(|error| {
+                if old.look()?.is_some() {
+                    open(&old).map_err(|error| {
                         io::Error::other(format!("{}.1: {error}", self.path.display()))
                     })?;
                 }
@@ -364,10 +367,15 @@ fn advised(error: &io::Error) -> String {
 /// A new file, or an own one.
 fn open(place: &Place) -> io::Result<File> {
     let mode = Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IROTH;
-    let file = place.open(OFlag::O_WRONLY | OFlag::O_APPEND, mode)?;
+    let file = place.open(OFlag::O_RDWR | OFlag::O_APPEND, mode)?;
     may_replace(&file.metadata()?)?;
     if is_of_kernel(&file)? {
         return Err(refused("it is no file of a disk but the kernel's"));
+    }
+    let mut beginning = [0; BEGINNING.len()];
+    let length = file.read_at(&mut beginning, 0)?;
+    if length > 0 && beginning != *BEGINNING {
+        return Err(refused("what is in it is no trace"));
     }
     Ok(file)
 }
@@ -435,7 +443,7 @@ mod tests {
     fn lines_are_in_the_file_when_it_is_finished() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.jsonl");
-        fs::write(&path, "an old one").unwrap();
+        fs::write(&path, "{\"t_ns\":7,an old one").unwrap();
         let mut trace = Trace::create(&path, 1 << 20, false).unwrap();
         (0..3).for_each(|t_ns| trace.write(line(t_ns, Event::Allocation, 7)));
         trace.finish().unwrap();
@@ -516,6 +524,8 @@ mod tests {
         assert!(refused(Path::new("/proc/self/comm")).contains("kernel's"));
         fs::hard_link(&precious, &hard).unwrap();
         assert!(refused(&hard).contains("hard link"));
+        fs::remove_file(&hard).unwrap();
+        assert!(refused(&precious).contains("what is in it is no trace"));
         refused(&fifo);
         refused(Path::new("/dev/null"));
         if nix::unistd::geteuid().is_root() {

@@ -205,6 +205,15 @@ fn a_wrong_value_is_answered_with_where_it_stands_what_it_is_and_what_is_allowed
         (&["policy", "colour=some"], &["\"colour\"", "there are:", "step"]),
         (&["policy", "dss", "colour=some"], &["\"colour\"", "there are: none"]),
         (&["attach", "some"], &["<PID>", "\"some\"", "1 to 2147483647"]),
+        (&["attach", "-1"], &["<PID>", "\"-1\"", "1 to 2147483647"]),
+        (&["mpl", "-1"], &["N | any", "\"-1\"", "0 to 4294967295, or any"]),
+        (&["set", "weight", "7", "-1"], &["[WEIGHT]", "\"-1\"", "0.001 to 1000"]),
+        (&["drain", "-1"], &["<LIST>", "\"-1\"", "0-3,8"]),
+        (&["run", ""], &["the name of the program is empty"]),
+        (&["submit", ""], &["the name of the program is empty"]),
+        (&["jobserver", ""], &["the name of the program is empty"]),
+        (&["doctor", "--", ""], &["the name of the program is empty"]),
+        (&["jobserver", "--jobs", "some", "make"], &["--jobs", "\"some\"", "1 to 4096"]),
         (&["cancel", "some"], &["<ID>", "\"some\"", "`cpumgr queue` shows them"]),
         (&["run", "--min", "3", "--max", "2", "true"], &["--min 3 with --max 2", "at most"]),
         (&["submit", "--min", "3", "--max", "2", "true"], &["--min 3 with --max 2", "at most"]),
@@ -249,4 +258,15 @@ fn a_doctor_of_what_is_not_there_says_so_and_what_it_may_be() {
         assert!(error.contains(program) && error.contains(says), "{error}");
         assert!(error.contains("there is no such program") && error.contains("number"), "{error}");
     }
+}
+
+#[test]
+fn a_command_at_what_is_no_socket_says_so_and_does_not_advise_to_start_a_manager_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let output = cpumgr().arg("status").arg("--socket").arg(&file).output().unwrap();
+    let error = errors(&output);
+    assert_eq!(output.status.code(), Some(5), "{error}");
+    assert!(error.contains("no socket") && !error.contains("starts a manager"), "{error}");
 }

@@ -41,7 +41,10 @@ impl Tree {
         ] {
             tree.add(root(from), format!("{prefix}share/doc/cpumgr/{name}"), 0o644);
         }
-        let man = |name: &str| name.ends_with(".1").then(|| format!("share/man/man1/{name}"));
+        let man = |name: &str| {
+            let section = Path::new(name).extension()?.to_str()?;
+            ["1", "5"].contains(&section).then(|| format!("share/man/man{section}/{name}"))
+        };
         tree.add_folder(&papers.join("man"), prefix, man);
         let completion = |name: &str| match Path::new(name).extension()?.to_str()? {
             "bash" => Some("share/bash-completion/completions/cpumgr".to_owned()),

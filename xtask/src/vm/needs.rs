@@ -13,6 +13,9 @@ const PACKAGES: [&str; 2] = ["qemu-system-x86", "busybox-static"];
 /// Depends on the newest kernel that has all drivers of a virtual machine built in.
 const KERNEL: &str = "linux-image-cloud-amd64";
 
+/// The file of a module that kernel has not built in.
+const FUSE: &str = "fuse.ko";
+
 /// See the module head.
 pub(super) struct Needs {
     pub(super) emulator: PathBuf,
@@ -57,7 +60,12 @@ fn find_kernel(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "vmlinuz")).max())
 }
 
-/// Takes the kernel, and nothing else, out of Debian's package.
+/// A module of the kernel that was downloaded into `folder`: a guest may do without.
+pub(super) fn fuse(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(FUSE)).filter(|path| path.is_file())
+}
+
+/// Takes the kernel, and a module, out of Debian's package.
 fn download_kernel(folder: &Path) -> anyhow::Result<PathBuf> {
     let output = Command::new("apt-cache")
         .args(["depends", KERNEL])
@@ -79,27 +87,36 @@ fn download_kernel(folder: &Path) -> anyhow::Result<PathBuf> {
         .next()
         .context("apt-get downloaded nothing")?
         .context("cannot read the folder of the download")?;
-    let mut unpack = Command::new("dpkg-deb")
-        .arg("--fsys-tarfile")
-        .arg(file.path())
-        .stdout(Stdio::piped())
-        .spawn();
-    let unpack =
-        unpack.as_mut().map_err(|error| anyhow::anyhow!("cannot start dpkg-deb: {error}"))?;
-    let tar = unpack.stdout.take().context("no pipe from dpkg-deb")?;
-    let unpacked = place.path().join("vmlinuz");
-    let kernel = std::fs::File::create(&unpacked).context("cannot write the kernel")?;
-    must_succeed(
-        Command::new("tar")
-            .args(["-xO", "--wildcards", "./boot/vmlinuz-*"])
-            .stdin(Stdio::from(tar))
-            .stdout(kernel),
-    )?;
-    let status = unpack.wait().context("cannot wait for dpkg-deb")?;
-    if !status.success() {
-        bail!("dpkg-deb cannot read {package}: {status}");
+    let unpacked = place.path().join("unpacked");
+    // Where it has another name, or is packed in another way, checks do without.
+    let module = extract(&file.path(), "./lib/modules/*/kernel/fs/fuse/fuse.ko", &unpacked);
+    if module.is_ok() {
+        std::fs::rename(&unpacked, folder.join(FUSE)).context("cannot keep a module")?;
     }
+    extract(&file.path(), "./boot/vmlinuz-*", &unpacked)?;
     let kept = folder.join(package).with_extension("vmlinuz");
     std::fs::rename(&unpacked, &kept).context("cannot keep the kernel")?;
     Ok(kept)
+}
+
+/// Writes the one file of a package that fits a pattern.
+fn extract(package: &Path, pattern: &str, to: &Path) -> anyhow::Result<()> {
+    let mut unpack =
+        Command::new("dpkg-deb").arg("--fsys-tarfile").arg(package).stdout(Stdio::piped()).spawn();
+    let unpack =
+        unpack.as_mut().map_err(|error| anyhow::anyhow!("cannot start dpkg-deb: {error}"))?;
+    let tar = unpack.stdout.take().context("no pipe from dpkg-deb")?;
+    let file = std::fs::File::create(to).context("cannot write what was unpacked")?;
+    let found = must_succeed(
+        Command::new("tar")
+            .args(["-xO", "--wildcards", pattern])
+            .stdin(Stdio::from(tar))
+            .stdout(file),
+    );
+    let status = unpack.wait().context("cannot wait for dpkg-deb")?;
+    found?;
+    if !status.success() {
+        bail!("dpkg-deb cannot read {}: {status}", package.display());
+    }
+    Ok(())
 }

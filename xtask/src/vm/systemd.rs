@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use super::needs::Needs;
+use super::needs::{self, Needs};
 use crate::dist;
 use crate::setup::{
     Compiler, Language, Workspace, find_program, install, is_root, must_succeed, shown,
@@ -24,15 +24,19 @@ const PACKAGES: &str = "systemd-sysv,libnss-systemd,procps";
 /// What is left out, for the time that a first start takes.
 const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
 /// Programs of the guest, in C, and where they stand there.
-const PROGRAMS: [(&str, &str); 3] =
-    [("team", "opt/team"), ("lower", "opt/lower"), ("hostile", "opt/hostile")];
+const PROGRAMS: [(&str, &str); 4] = [
+    ("team", "opt/team"),
+    ("lower", "opt/lower"),
+    ("hostile", "opt/hostile"),
+    ("stuck", "opt/stuck"),
+];
 const PROCESSORS: &str = "4";
 const MEMORY: &str = "1024M";
 /// The guest's disk, in MiB; a sparse file.
 const DISK: u32 = 600;
 /// Seconds that a guest may take altogether, and one in which each check is seen failing, too.
-const LONGEST: u32 = 1500;
-const LONGEST_PLANTED: u32 = 5400;
+const LONGEST: u32 = 2700;
+const LONGEST_PLANTED: u32 = 9000;
 /// Of these, what it may take until its checks begin, and for the one that began last.
 const LONGEST_BOOT: u64 = 120;
 /// Exit code for "all checks succeeded", and for "some failed" (`qexit.c`).
@@ -107,6 +111,9 @@ pub(super) fn run(
     files.push((own("checks.service"), "etc/systemd/system/checks.service", 0o644));
     files.push((own("checks.target"), "etc/systemd/system/checks.target", 0o644));
     files.push((workspace.root.join("packaging/examples/fence.conf"), "opt/fence.conf", 0o644));
+    if let Some(module) = needs::fuse(folder) {
+        files.push((module, "opt/fuse.ko", 0o644));
+    }
     let longest = if options.planted { LONGEST_PLANTED } else { LONGEST };
     let wanted = match options.check.is_empty() {
         true => "all".to_owned(),

@@ -92,10 +92,11 @@ unconfigured() { rm -f /etc/cpumgr/cpumgr.toml.d/plant.toml; without; }
 # --- programs
 
 # A team of a user, under the manager; its number is in /tmp/NAME.pid.
+run_with=
 team() {
     local user=$1 name=$2 seconds=$3; shift 3
     rm -f "/tmp/$name.log" "/tmp/$name.pid"
-    as "$user" sh -c "echo \$\$ > /tmp/$name.pid; exec cpumgr run -- /opt/team $seconds /tmp/$name.log $*" \
+    as "$user" sh -c "echo \$\$ > /tmp/$name.pid; exec cpumgr run $run_with -- /opt/team $seconds /tmp/$name.log $*" \
         > "/tmp/$name.out" 2>&1 &
 }
 pid() { cat "/tmp/$1.pid" 2> /dev/null; }
@@ -335,7 +336,9 @@ close_directory() {
 # Bob's attacks on the service as it is installed (`hostile.c`), each for some seconds. Meanwhile
 # Alice and the superuser are answered, a program of Alice's that comes is taken in without a word,
 # and the one that is there has her half; afterwards it is the same manager, which keeps nothing.
-floods() { attacked connects crowds asks never-reads announces enrols babbles burdens rings starts; }
+attacks='connects crowds asks never-reads announces enrols babbles burdens rings starts'
+# shellcheck disable=SC2086
+floods() { attacked $attacks; }
 attacked() {
     team alice a1 3000
     within 20 has a1 4 && within 20 knows a1 || { say "no team"; status; return 1; }
@@ -380,6 +383,285 @@ alone() {
     [ "$(descriptors_of "$1")" -le $(($2 + 1)) ]
 }
 few_descriptors() { with LimitNOFILE=48; }
+
+# What those cost, in processor time: of all that the machine has meanwhile, the service uses less
+# than 30 %, and Alice's program at least 20 %.
+# shellcheck disable=SC2086
+costs() { counted $attacks; harmless $?; }
+counted() {
+    local old attack all used=0 hers=0 spent=0
+    team alice a1 3000
+    within 20 has a1 4 && within 20 knows a1 || { say "no team"; status; return 1; }
+    old=$(manager)
+    "$beside"
+    for attack; do
+        local from before mine; from=$(monotonic) before=$(ticks_of "$old") mine=$(ticks_of "$(pid a1)")
+        as bob /opt/hostile "$attack" 5 > /tmp/hostile.out 2>&1 \
+            || { say "$attack did not take place"; cat /tmp/hostile.out; return 1; }
+        [ "$(manager)" = "$old" ] || { say "$attack: the manager is another one"; return 1; }
+        # Ticks are hundredths of a second.
+        all=$((4 * ($(monotonic) - from) / 10))
+        before=$(($(ticks_of "$old") - before)) mine=$(($(ticks_of "$(pid a1)") - mine))
+        [ $((before * 100)) -lt $((all * 30)) ] || { say "$attack: the service uses $before of $all ticks"; return 1; }
+        [ $((mine * 100)) -ge $((all * 20)) ] || { say "$attack: Alice has $mine of $all ticks"; return 1; }
+        used=$((used + before)) hers=$((hers + mine)) spent=$((spent + all))
+    done
+    say "the service uses $((used * 100 / spent)) %, Alice's program $((hers * 100 / spent)) %"
+}
+# What runs beside them: nothing, or loops that no manager knows, before all that is Alice's.
+beside=:
+with_hogs() { beside=hogs; }
+hogs() {
+    local i
+    renice -n 19 -u alice > /dev/null
+    for i in 1 2 3 4; do sh -c ': hog; while :; do :; done' & done
+}
+no_hogs() { beside=:; pkill -KILL -f ': hog'; end_all; }
+
+# Programs of Bob's that ask for all processors and sleep have none of them in the end.
+bobs_deed=sleeps
+sleepers() { slept; harmless $?; }
+slept() {
+    local i
+    team alice a1 3000
+    within 20 has a1 4 && within 20 knows a1 || { say "no team"; status; return 1; }
+    for i in 1 2 3; do as bob /opt/hostile "$bobs_deed" 120 > /dev/null 2>&1 & done
+    within 20 four_programs || { say "$(programs) programs"; status; return 1; }
+    # Where Alice had less for a moment that was before it was known that they sleep.
+    sleep 2
+    within 10 has a1 4 || { say "Alice has $(size a1) beside sleepers"; status; return 1; }
+    say "Alice has 4 of 4 beside 3 sleepers of Bob's"
+}
+four_programs() { [ "$(programs)" = 4 ]; }
+they_work() { bobs_deed=works; }
+they_sleep() { bobs_deed=sleeps; }
+
+# A process of Alice's with 1,201 threads, each of which is bound and gets its mask back.
+many() { bound_all; local code=$?; pkill -KILL -u alice -f /opt/hostile; end_all; return "$code"; }
+bound_all() {
+    as alice taskset -c 0-2 /opt/hostile threads 3000 > /tmp/threads.out 2>&1 &
+    within 20 threads_are 1201 0-2 || { cat /tmp/threads.out; masks_of; return 1; }
+    local round
+    for round in detach stop; do
+        as alice cpumgr attach "$(many_pid)" || return 1
+        team bob "b$round" 3000
+        within 20 knows "b$round" || return 1
+        within 20 threads_are 0 0-2 || { say "$round: not all are bound"; masks_of; return 1; }
+        [ "$(masks_of | awk '{ n += $1 } END { print n }')" = 1201 ] || { masks_of; return 1; }
+        if [ "$round" = detach ]; then
+            as alice cpumgr detach "$(many_pid)" || return 1
+        else
+            systemctl stop cpumgr.service || return 1
+        fi
+        within 60 threads_are 1201 0-2 || { say "$round: not all are back"; masks_of; return 1; }
+        systemctl start cpumgr.service || return 1
+        end_all
+    done
+    say "1201 threads bound, and back after detach and stop"
+}
+many_pid() { pgrep -u alice -f '^/opt/hostile threads' | head -n 1; }
+# How many threads have which mask.
+masks_of() {
+    awk '$1 == "Cpus_allowed_list:" { n[$2]++ } END { for (mask in n) print n[mask], mask }' \
+        "/proc/$(many_pid)"/task/*/status 2> /dev/null
+}
+threads_are() {
+    local count; count=$(masks_of | awk -v mask="$2" '$2 == mask { print $1 }')
+    [ -n "$(masks_of)" ] && [ "${count:-0}" = "$1" ]
+}
+no_binding() { with 'SystemCallFilter=~sched_setaffinity'; }
+
+# A program of Alice's that closes all descriptors, one by one or at once, and uses their numbers for
+# files of its own: its processors are shared all the same, Bob's program has what is its own, and
+# nothing is written to those files.
+closes() { closed; harmless $?; }
+closed() {
+    local how
+    for how in close close-range reuse; do
+        team alice c1 3000 "$how"
+        within 20 has c1 4 || { say "$how: it has $(size c1)"; cat /tmp/c1.out; status; return 1; }
+        team bob b1 3000
+        within 30 has b1 2 || { say "$how: Bob has $(size b1)"; status; return 1; }
+        within 30 keeps_to_two c1 || { say "$how: it has $(size c1), its threads run on $(places c1)"; status; return 1; }
+        pkill -KILL -u bob -x team
+        kill -0 "$(pid c1)" || { say "$how: it is dead"; cat /tmp/c1.log /tmp/c1.out; return 1; }
+        grep -q harmed /tmp/c1.log && { say "$how: something was written to its files"; return 1; }
+        team alice a1 3000
+        within 20 knows a1 && within 30 has a1 2 || { say "$how: Alice's other one has $(size a1)"; status; return 1; }
+        end_all
+    done
+    say "close, close_range and numbers used again: shared in halves, nothing touched"
+}
+# The processors on which threads of a team may run.
+places() {
+    awk '$1 == "Cpus_allowed_list:" { print $2 }' "/proc/$(pid "$1")"/task/*/status | sort -u | tr '\n' ' '
+}
+keeps_to_two() { has "$1" 2; }
+# Where its threads are left alone it keeps all processors.
+left_alone() { run_with=--no-attach; }
+taken_in() { run_with=; end_all; }
+
+# --- disks
+
+# The directories of the manager on a file system that is full. Programs are managed all the same;
+# what it was told is written when there is room again, without another word, and the next manager
+# knows it.
+gives_room=yes
+full() { filled; local code=$?; unfill; return "$code"; }
+filled() {
+    systemctl stop cpumgr.socket cpumgr.service
+    local owner; owner="uid=$(id -u cpumgr),gid=$(id -g cpumgr)"
+    mount -t tmpfs -o "size=512k,mode=755,$owner" tmpfs /run/cpumgr || return 1
+    mount -t tmpfs -o "size=16m,mode=700,$owner" tmpfs /var/lib/cpumgr || return 1
+    local since; since=$(date '+%Y-%m-%d %H:%M:%S')
+    start_units || { say "it does not start"; return 1; }
+    dd if=/dev/zero of=/run/cpumgr/fill bs=1k 2> /dev/null
+    dd if=/dev/zero of=/var/lib/cpumgr/fill bs=1k 2> /dev/null
+    dd if=/dev/zero of=/run/cpumgr/more bs=1k count=1 2> /dev/null && { say "it is not full"; return 1; }
+    team alice a1 3000
+    within 20 has a1 4 || { say "Alice has $(size a1)"; status; return 1; }
+    team bob b1 3000
+    within 20 has a1 2 && within 20 has b1 2 || { say "$(size a1) and $(size b1)"; status; return 1; }
+    # The second one is said to be lost in any case: that of the first was tried by then.
+    cpumgr mpl 6 2> /dev/null; sleep 1
+    cpumgr mpl 7 2> /tmp/said || return 1
+    grep -q 'lost if manager' /tmp/said || { say "it does not say that it is lost"; return 1; }
+    [ "$gives_room" = no ] || rm /run/cpumgr/fill /run/cpumgr/more /var/lib/cpumgr/fill
+    within 30 nothing_unkept || { say "not written:"; status | grep -o '"unkept":[^]]*'; return 1; }
+    local old said; old=$(manager)
+    said=$(journalctl -q --no-pager -u cpumgr -o cat --since "$since" | grep -c 'will not know all')
+    [ "$said" = 1 ] || { say "the log says it $said times"; return 1; }
+    kill -9 "$old"
+    within 30 adopted "$old" || { say "not adopted"; return 1; }
+    [ "$(cpumgr mpl)" = 7 ] || { say "the next one has mpl $(cpumgr mpl)"; return 1; }
+    end_all
+    say "2 and 2 on a full disk, written when there was room, said once"
+}
+nothing_unkept() { status | grep -q '"unkept":\[\]'; }
+unfill() {
+    systemctl stop cpumgr.socket cpumgr.service
+    pkill -KILL -x team
+    umount /run/cpumgr /var/lib/cpumgr
+    systemctl reset-failed cpumgr.service
+    start_units
+}
+no_room() { gives_room=no; }
+room() { gives_room=yes; }
+
+# Each file that the manager reads at its start, with five kinds of garbage in it: it starts, says so
+# at most once (what is empty or cut off may be nothing to speak of), and manages.
+garbled() { garbled_all; local code=$?; end_all; return "$code"; }
+garbled_all() {
+    local file kind lines since count=0
+    team alice a1 3000
+    within 20 knows a1 && within 20 has a1 4 || { status; return 1; }
+    cp /run/cpumgr/app.sock.settings /tmp/app.sock.settings || return 1
+    printf '[{"pid":1,"start":1,"owner":0,"fence":"0-3","threads":[[1,"0-3","0-1"]]}]' > /tmp/app.sock.masks
+    systemctl stop cpumgr.service; pkill -KILL -x team
+    cp /var/lib/cpumgr/history.redb /tmp/history.redb || return 1
+    for file in /run/cpumgr/app.sock.settings /run/cpumgr/app.sock.masks /var/lib/cpumgr/history.redb; do
+        for kind in nothing cut noise text nested; do
+            systemctl stop cpumgr.service
+            garbage "$kind" "/tmp/${file##*/}" > "$file"
+            chown cpumgr:cpumgr "$file"; chmod 600 "$file"
+            since=$(journalctl -q --no-pager -u cpumgr -o cat | wc -l)
+            systemctl start cpumgr.service || { say "$file, $kind: it does not start"; return 1; }
+            within 20 systemctl -q is-active cpumgr.service || return 1
+            as alice timeout 60 cpumgr run -- /bin/true > /tmp/said 2>&1 && [ ! -s /tmp/said ] \
+                || { say "$file, $kind: $(cat /tmp/said)"; return 1; }
+            case $kind in
+                nothing | cut) ;;
+                *) within 20 is_spoken_of "${file##*/}" "$since" ;;
+            esac
+            lines=$(spoken_of "${file##*/}" "$since")
+            case $kind in
+                nothing | cut) [ "$lines" -le 1 ] ;;
+                *) [ "$lines" = 1 ] ;;
+            esac || {
+                say "$file, $kind: the log says it $lines times"
+                journalctl -q --no-pager -u cpumgr -o cat | tail -n "+$((since + 1))"
+                return 1
+            }
+            count=$((count + 1))
+        done
+        team alice a1 3000
+        within 20 knows a1 && within 20 has a1 4 || { say "after $file: $(size a1)"; status; return 1; }
+        end_all
+    done
+    say "$count files of garbage, each said once"
+}
+# Lines of the log that name a file, or a panic, since that many lines.
+spoken_of() {
+    journalctl -q --no-pager -u cpumgr -o cat | tail -n "+$(($2 + 1))" | grep -c "$1\|panicked"
+}
+is_spoken_of() { [ "$(spoken_of "$@")" -ge 1 ]; }
+garbage() {
+    case $1 in
+        nothing) ;;
+        cut) head -c $(($(stat -c %s "$2") / 2)) "$2" ;;
+        noise) head -c 5000 /dev/urandom ;;
+        text) printf 'this is no file of a manager\n' ;;
+        nested) head -c 100000 /dev/zero | tr '\0' '[' ;;
+    esac
+}
+# A service that begins with nothing but what is well formed.
+is_strict() { with 'ExecStartPre=/bin/sh -c "[ ! -s /run/cpumgr/app.sock.settings ] || head -c 1 /run/cpumgr/app.sock.settings | grep -q {"'; }
+no_garbage() { rm -f /run/cpumgr/app.sock.settings /run/cpumgr/app.sock.masks /var/lib/cpumgr/history.redb; without; }
+
+# A directory that never answers (`stuck.c`), where the kernel has FUSE; else pipes that nothing
+# writes to. Neither a trace there nor a configuration that leads there holds the service up.
+stuck() { is_stuck; local code=$?; unstick; end_all; return "$code"; }
+is_stuck() {
+    local kind=FUSE old
+    team alice a1 3000
+    within 20 knows a1 && within 20 has a1 4 || { status; return 1; }
+    old=$(manager)
+    mkdir -p /srv/stuck /etc/cpumgr/cpumgr.toml.d
+    /opt/stuck /srv/stuck > /tmp/stuck.out 2>&1 &
+    within 5 grep -q stuck /tmp/stuck.out
+    if ! grep -qx stuck /tmp/stuck.out; then
+        kind='pipes, without FUSE'
+        mkfifo /srv/stuck/trace /srv/stuck/config.toml
+    fi
+    /opt/hostile traces 1 > /tmp/hostile.out 2>&1 || { say "no trace was asked for: $(cat /tmp/hostile.out)"; return 1; }
+    [ "$stops" = no ] || kill -STOP "$old"
+    bystanders trace || return 1
+    ln -s /srv/stuck/config.toml /etc/cpumgr/cpumgr.toml.d/stuck.toml
+    timeout -k 1 10 cpumgr reload > /tmp/said 2>&1 && { say "it was reloaded with what does not answer"; return 1; }
+    bystanders reload || return 1
+    team bob b1 3000
+    within 20 has a1 2 && within 20 has b1 2 || { say "$(size a1) and $(size b1)"; status; return 1; }
+    [ "$(manager)" = "$old" ] || { say "the manager is another one"; return 1; }
+    say "$kind: same manager, all are answered"
+}
+unstick() {
+    pkill -KILL -x stuck
+    umount -l /srv/stuck 2> /dev/null
+    rm -rf /srv/stuck /etc/cpumgr/cpumgr.toml.d
+    systemctl kill -s CONT cpumgr.service
+    systemctl restart cpumgr.service
+}
+stops=no
+it_stops() { stops=yes; with WatchdogSec=0; }
+it_runs() { stops=no; systemctl kill -s KILL cpumgr.service; without; }
+
+# The service has a /tmp of its own: a trace for it is refused, with a directory that works.
+traced() {
+    rm -f /tmp/trace /var/lib/cpumgr/trace
+    cpumgr trace start /tmp/trace > /tmp/said 2>&1 && { say "it is written somewhere"; cpumgr trace stop; return 1; }
+    grep -q 'another directory for the manager than for you' /tmp/said && grep -q /var/lib/cpumgr /tmp/said \
+        || { cat /tmp/said; return 1; }
+    [ -z "$(find / -xdev -path '*/tmp/trace' 2> /dev/null)" ] || { say "there is one"; return 1; }
+    cpumgr trace start /var/lib/cpumgr/trace || return 1
+    [ "$(cpumgr trace show)" = /var/lib/cpumgr/trace ] || return 1
+    as alice cpumgr run -- /opt/team 1 /tmp/traced.log || return 1
+    cpumgr trace stop || return 1
+    within 10 grep -q '"stop"' /var/lib/cpumgr/trace || return 1
+    grep -q '"arrival"' /var/lib/cpumgr/trace || { cat /var/lib/cpumgr/trace; return 1; }
+    rm /var/lib/cpumgr/trace
+}
+one_tmp() { with PrivateTmp=no ReadWritePaths=/tmp; }
+two_tmps() { rm -f /tmp/trace /var/lib/cpumgr/trace; without; }
 
 # Ends what a check began, however it went.
 harmless() { pkill -KILL -u bob -f /opt/hostile; end_all; return "$1"; }
@@ -714,6 +996,22 @@ check no-spoofing spoofs
 check no-spoofing-is-seen fails_with open_directory close_directory spoofs
 check no-flooding floods
 planted no-flooding few_descriptors without floods
+check flood-costs costs
+planted flood-costs with_hogs no_hogs costs
+check sleepers sleepers
+planted sleepers they_work they_sleep sleepers
+check closeall closes
+planted closeall left_alone taken_in closes
+check many-threads many
+planted many-threads no_binding without many
+check full-disk full
+planted full-disk no_room room full
+check garbled-state garbled
+planted garbled-state is_strict no_garbage garbled
+check stuck-files stuck
+planted stuck-files it_stops it_runs stuck
+check trace-place traced
+planted trace-place one_tmp two_tmps traced
 check no-lying lies
 planted no-lying raw_reader no_raw_reader lies
 check kill-storm storm

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -328,11 +329,66 @@ static long starts(void) {
     return count;
 }
 
+/* One that asks for all processors and sleeps. */
+static long sleeps(void) {
+    int descriptors[4], at = enrol(descriptors);
+    if (at < 0) return 0;
+    while (goes_on()) poll(NULL, 0, 100);
+    leave(at, descriptors);
+    return 1;
+}
+
+static void *computes(void *nothing) {
+    while (goes_on()) for (volatile int i = 0; i < 100000; i++) {}
+    return nothing;
+}
+
+/* One that asks for all processors and uses them. */
+static long works(void) {
+    int descriptors[4], at = enrol(descriptors);
+    pthread_t all[4];
+    if (at < 0) return 0;
+    for (int i = 0; i < 4; i++) if (pthread_create(&all[i], NULL, computes, NULL) != 0) return 0;
+    for (int i = 0; i < 4; i++) pthread_join(all[i], NULL);
+    leave(at, descriptors);
+    return 1;
+}
+
+static void *waits(void *nothing) {
+    while (goes_on()) poll(NULL, 0, 1000);
+    return nothing;
+}
+
+/* A process of 1,201 threads that wait, and speaks to no manager. */
+static long threads(void) {
+    pthread_attr_t small;
+    pthread_t one;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 * 1024);
+    for (int i = 0; i < 1200; i++) if (pthread_create(&one, &small, waits, NULL) != 0) return 0;
+    waits(NULL);
+    return 1201;
+}
+
+/* An administrator that asks for a trace at a place that does not answer. */
+static long traces(void) {
+    static const char words[] =
+        "{\"version\":1,\"type\":\"control\",\"what\":\"trace-start\","
+        "\"path\":\"/srv/stuck/trace\",\"most\":65536}";
+    int at = enter(0);
+    if (at < 0) return 0;
+    long count = say(at, words, sizeof words - 1) && hear(at, NULL, 0) && is_answer("done");
+    close(at);
+    return count;
+}
+
 static const struct { const char *name; long (*attack)(void); } ATTACKS[] = {
     {"connects", connects}, {"crowds", crowds},       {"asks", asks},
     {"never-reads", never_reads}, {"announces", announces}, {"enrols", enrols},
     {"babbles", babbles},   {"burdens", burdens},     {"rings", rings},
     {"dies", dies},         {"masks-itself", masks_itself}, {"starts", starts},
+    {"sleeps", sleeps},     {"works", works},         {"threads", threads},
+    {"traces", traces},
 };
 
 int main(int count, char **words) {

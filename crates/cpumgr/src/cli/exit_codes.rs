@@ -1,7 +1,7 @@
 //! What the exit codes and the environment mean, as the help says it.
 
 /// What stands below the help of each command.
-pub(super) const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    something failed that has no code of its own; doctor: something is wrong

@@ -20,7 +20,7 @@ pub struct JobserverArgs {
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub policy: Option<String>,
     /// The most jobs at a time [default: the processors that may be used here].
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, short, value_name = "N", value_parser = jobs)]
     pub jobs: Option<u32>,
     /// How tokens are passed [default: fifo, but pipe where make is older than 4.4].
     #[arg(long, value_enum)]
@@ -33,6 +33,12 @@ pub struct JobserverArgs {
         value_name = "PROGRAM [ARGS]..."
     )]
     pub command: Vec<OsString>,
+}
+
+/// Jobs at a time.
+fn jobs(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=4096).contains(number));
+    number.ok_or_else(|| format!("{text:?} is no number of jobs; it is 1 to 4096"))
 }
 
 impl JobserverArgs {

@@ -36,6 +36,6 @@ pub struct CancelArgs {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Its number, as `queue` shows it.
-    #[arg(value_parser = submission)]
+    #[arg(value_parser = submission, allow_negative_numbers = true)]
     pub id: u64,
 }

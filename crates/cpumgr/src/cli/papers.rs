@@ -20,8 +20,8 @@ pub struct CompletionsArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct ManArgs {
-    /// Writes a page for each command into this directory; without it: the page of cpumgr itself
-    /// to standard output.
+    /// Writes a page for each command, and one of the configuration, into this directory; without
+    /// it: the page of cpumgr itself to standard output.
     #[arg(value_name = "DIRECTORY")]
     pub directory: Option<PathBuf>,
 }

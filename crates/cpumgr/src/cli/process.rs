@@ -15,7 +15,7 @@ pub struct PidArgs {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// The process.
-    #[arg(value_parser = pid)]
+    #[arg(value_parser = pid, allow_negative_numbers = true)]
     pub pid: i32,
 }
 
@@ -24,7 +24,7 @@ pub struct PidArgs {
 #[command(after_help = EXIT_CODES)]
 pub struct NumaArgs {
     /// The process.
-    #[arg(value_parser = pid)]
+    #[arg(value_parser = pid, allow_negative_numbers = true)]
     pub pid: i32,
     /// One JSON object.
     #[arg(long)]
@@ -33,7 +33,13 @@ pub struct NumaArgs {
     #[arg(long)]
     pub all: bool,
     /// How long remote traffic is counted, from 0 to 3600.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = seconds)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0.5,
+        value_parser = seconds,
+        allow_negative_numbers = true
+    )]
     pub seconds: f64,
 }
 

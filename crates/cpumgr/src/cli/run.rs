@@ -1,6 +1,6 @@
 //! What a program that is started can be told: `run`, `submit`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -77,12 +77,24 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
+/// A program has a name.
+///
+/// # Errors
+/// Where a variable of a script that was to hold it is empty.
+pub(crate) fn named(program: &OsStr) -> Result<(), String> {
+    match program.is_empty() {
+        true => Err("the name of the program is empty: is a variable not set?".into()),
+        false => Ok(()),
+    }
+}
+
 impl RunArgs {
-    /// What two of its words say together.
+    /// What its words say together.
     ///
     /// # Errors
-    /// What contradicts itself.
+    /// What contradicts itself, or is empty.
     pub(crate) fn check(&self) -> Result<(), String> {
+        named(&self.command[0])?;
         match (self.min, self.max) {
             (Some(min), Some(max)) if min > max => Err(format!(
                 "--min {min} with --max {max}: a program cannot have {min} processors before \

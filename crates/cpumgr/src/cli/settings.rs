@@ -19,7 +19,7 @@ pub struct MplArgs {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Their number; 0 starts nothing more. Without it: shows the one in force.
-    #[arg(value_name = "N | any", value_parser = level)]
+    #[arg(value_name = "N | any", value_parser = level, allow_negative_numbers = true)]
     pub level: Option<Level>,
     /// Shows it as one JSON object.
     #[arg(long, conflicts_with = "level")]
@@ -64,14 +64,14 @@ pub enum Setting {
     #[command(after_help = EXIT_CODES)]
     Quantum {
         /// Its length; without it: shows the one in force.
-        #[arg(value_parser = quantum)]
+        #[arg(value_parser = quantum, allow_negative_numbers = true)]
         time: Option<Duration>,
     },
     /// How long a program has to leave a processor that was taken, 0s to 10s.
     #[command(after_help = EXIT_CODES)]
     Grace {
         /// Its length; without it: shows the one in force.
-        #[arg(value_parser = grace)]
+        #[arg(value_parser = grace, allow_negative_numbers = true)]
         time: Option<Duration>,
     },
     /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those
@@ -79,17 +79,17 @@ pub enum Setting {
     #[command(after_help = EXIT_CODES)]
     Weight {
         /// Its process.
-        #[arg(value_parser = pid)]
+        #[arg(value_parser = pid, allow_negative_numbers = true)]
         pid: i32,
         /// The weight; without it: shows the one in force.
-        #[arg(value_parser = weight)]
+        #[arg(value_parser = weight, allow_negative_numbers = true)]
         weight: Option<Weight>,
     },
     /// Whether the teams of one program follow what it is granted, or keep their size.
     #[command(after_help = EXIT_CODES)]
     Team {
         /// Its process.
-        #[arg(value_parser = pid)]
+        #[arg(value_parser = pid, allow_negative_numbers = true)]
         pid: i32,
         /// What they do; without it: shows the one in force.
         #[arg(value_enum)]
@@ -100,27 +100,27 @@ pub enum Setting {
     #[command(after_help = EXIT_CODES)]
     Min {
         /// Its process.
-        #[arg(value_parser = pid)]
+        #[arg(value_parser = pid, allow_negative_numbers = true)]
         pid: i32,
         /// Their number; without it: shows the one in force.
-        #[arg(value_parser = processors)]
+        #[arg(value_parser = processors, allow_negative_numbers = true)]
         processors: Option<u32>,
     },
     /// The most processors that one program is given.
     #[command(after_help = EXIT_CODES)]
     Max {
         /// Its process.
-        #[arg(value_parser = pid)]
+        #[arg(value_parser = pid, allow_negative_numbers = true)]
         pid: i32,
         /// Their number, or `any`: as many as it can use; without it: shows the one in force.
-        #[arg(value_name = "PROCESSORS | any", value_parser = most)]
+        #[arg(value_name = "PROCESSORS | any", value_parser = most, allow_negative_numbers = true)]
         processors: Option<Level>,
     },
     /// The site's class of one program.
     #[command(after_help = EXIT_CODES)]
     Class {
         /// Its process.
-        #[arg(value_parser = pid)]
+        #[arg(value_parser = pid, allow_negative_numbers = true)]
         pid: i32,
         /// The class, or `auto`: as the site's rules say; without it: shows the one that it is in.
         class: Option<String>,
@@ -135,6 +135,6 @@ pub struct DrainArgs {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// The processors, as taskset writes them: 0-3,8 or 0-31:2.
-    #[arg(value_name = "LIST", value_parser = cpus)]
+    #[arg(value_name = "LIST", value_parser = cpus, allow_negative_numbers = true)]
     pub list: CpuSet,
 }

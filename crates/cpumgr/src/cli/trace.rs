@@ -26,8 +26,8 @@ pub enum TraceCommand {
     /// The manager writes from now on which program has which processors, as JSON lines.
     #[command(after_help = EXIT_CODES)]
     Start {
-        /// Into this file, which becomes FILE.1 when it is full; it must be new, or a file of the
-        /// manager's user.
+        /// Into this file, which becomes FILE.1 when it is full; it must be new, or empty, or a
+        /// trace of the manager's user.
         #[arg(
             value_name = "FILE",
             value_parser = PathBufValueParser::new().try_map(file_of_manager)

@@ -36,7 +36,7 @@ pub struct CpusArgs {
     #[arg(long)]
     pub json: bool,
     /// These alone, as taskset writes them: 0-3,8 or 0-31:2.
-    #[arg(value_name = "LIST", value_parser = cpus)]
+    #[arg(value_name = "LIST", value_parser = cpus, allow_negative_numbers = true)]
     pub list: Option<CpuSet>,
 }
 
@@ -52,7 +52,7 @@ pub struct DoctorArgs {
     pub json: bool,
     /// Which pools of threads this process has, and which follow its processors; its mask, its
     /// quota, and whether a manager manages it.
-    #[arg(value_parser = pid, conflicts_with = "program")]
+    #[arg(value_parser = pid, allow_negative_numbers = true, conflicts_with = "program")]
     pub pid: Option<i32>,
     /// The same of a program that does not run, as far as its file says.
     #[arg(last = true, value_name = "PROGRAM")]
