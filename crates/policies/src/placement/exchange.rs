@@ -25,7 +25,9 @@
 //! # Cost
 //! Nothing where each confined master has a seat or is met. A search looks at each holder once, and
 //! at a set in words of 64 processors: O(P + holders x P / 64). A circle searches for at most
-//! [`SEARCHES`] sets in vain, and leaves the others to `guests`.
+//! [`SEARCHES`] sets in vain, and all circles for [`ALL_SEARCHES`]: the others are `guests`'. A part
+//! of the machine that only confined applications have, and that a search left as it was, is not
+//! searched again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +39,9 @@ use super::seats::Seats;
 use super::tenants::{NOBODY, Room, Rooms};
 use super::topology::{HOLE, Topology};
 
-/// Searches in vain of a circle in a placement.
+/// Searches in vain of a circle, and of all circles, until something moves again.
 const SEARCHES: usize = 16;
+const ALL_SEARCHES: usize = 128;
 
 /// What a circle is to have, and for which sets.
 pub(super) struct Party<'a> {
@@ -78,9 +81,16 @@ struct Held {
     /// guest that is met there is met elsewhere, too.
     ties: BTreeMap<usize, Vec<u64>>,
     is_any_free: bool,
+    /// Processors, in words, of applications that can have none but these: no chain ends here.
+    closed: Vec<u64>,
 }
 
 impl Held {
+    /// Whether a search has seen all of this set, and no chain can end there.
+    fn is_closed(&self, room: &Room) -> bool {
+        room.words().iter().zip(&self.closed).all(|(room, closed)| room & !closed == 0)
+    }
+
     /// Whether the circle that has one of these could have the other one instead.
     fn fits(&self, cpu: usize, other: usize) -> bool {
         self.ties.get(&cpu).is_none_or(|tie| has(tie, other))
@@ -111,19 +121,22 @@ impl Exchange<'_, '_> {
         }
         let mut held = self.look();
         loop {
-            let mut has_moved = false;
+            let (mut has_moved, mut all_in_vain) = (false, 0);
             for circle in 0..self.parties.len() {
                 let mut in_vain = 0;
                 for at in self.unmet(circle) {
-                    if in_vain == SEARCHES {
+                    if in_vain == SEARCHES || all_in_vain == ALL_SEARCHES {
                         break;
                     }
                     let room = self.parties[circle].guests[at];
                     if self.is_met(circle, room) {
                         continue;
                     }
-                    let Some(chain) = self.find(&held, circle, room) else {
-                        in_vain += 1;
+                    if held.is_closed(room) {
+                        continue;
+                    }
+                    let Some(chain) = self.find(&mut held, circle, room) else {
+                        (in_vain, all_in_vain) = (in_vain + 1, all_in_vain + 1);
                         continue;
                     };
                     self.pass_on(&held, circle, &chain);
@@ -165,6 +178,7 @@ impl Exchange<'_, '_> {
             circles: vec![NOBODY; all],
             ties: BTreeMap::new(),
             is_any_free: (0..all).any(|cpu| self.free.has(cpu)),
+            closed: vec![0; all.div_ceil(64)],
         };
         for seat in 0..self.seats.len() {
             for (slot, cpu) in self.seats.slots(seat).iter().enumerate() {
@@ -216,17 +230,19 @@ impl Exchange<'_, '_> {
     }
 
     /// The shortest chain that brings a circle into a set: first the processor that it gets.
-    fn find(&self, held: &Held, circle: usize, room: &Room) -> Option<Vec<usize>> {
+    fn find(&self, held: &mut Held, circle: usize, room: &Room) -> Option<Vec<usize>> {
         let all = self.topology.cpus.len();
         let mut search = Search {
-            unseen: vec![u64::MAX; all.div_ceil(64)],
+            unseen: held.closed.iter().map(|closed| !closed).collect(),
             from: vec![(HOLE, HOLE); all],
             circles: vec![false; self.circles.len()],
             seats: vec![false; self.seats.len()],
         };
         search.circles[circle] = true;
-        let can_have = |cpu: &usize| self.place_for(held, circle, *cpu).is_some();
+        let can_have =
+            |cpu: &usize| has(&search.unseen, *cpu) && self.place_for(held, circle, *cpu).is_some();
         let mut level: Vec<usize> = room.cpus.iter().copied().filter(can_have).collect();
+        let mut seen = Vec::new();
         for cpu in &level {
             search.unseen[cpu / 64] &= !(1 << (cpu % 64));
             search.from[*cpu] = (HOLE, *cpu);
@@ -244,7 +260,17 @@ impl Exchange<'_, '_> {
             }
             let mut longer = Vec::new();
             level.iter().for_each(|cpu| self.reach(held, *cpu, &mut search, &mut longer));
-            level = longer;
+            seen.extend(std::mem::replace(&mut level, longer));
+        }
+        // Where it came by no circle, what another circle gives up changes nothing.
+        let is_closed = |cpu: &usize| match held.holders[*cpu] {
+            Holder::Seat { seat, .. } => {
+                held.circles[*cpu] == NOBODY && self.rooms.of(self.seats.tenant(seat)).is_some()
+            }
+            _ => false,
+        };
+        if seen.iter().all(is_closed) {
+            seen.iter().for_each(|cpu| held.closed[cpu / 64] |= 1 << (cpu % 64));
         }
         None
     }
