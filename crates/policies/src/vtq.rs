@@ -47,9 +47,9 @@
 //! x L.
 //!
 //! # Limit
-//! Where masters always run, one that is alone on the processors kept for them may receive its equal
-//! share outside its turns (requests of 1, 1 and 3 on 3 processors). It counts as waiting all the
-//! same, and what it has above the level is forgiven: the others lag by several quanta of the
+//! Where masters always run, one that is alone on the processors kept for them may receive its
+//! equal share outside its turns (requests of 1, 1 and 3 on 3 processors). It counts as waiting all
+//! the same, and what it has above the level is forgiven: the others lag by several quanta of the
 //! machine, without an end. With two such masters or more it was not seen.
 
 use std::collections::BTreeSet;

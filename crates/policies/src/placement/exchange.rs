@@ -25,9 +25,9 @@
 //! # Cost
 //! Nothing where each confined master has a seat or is met. A search looks at each holder once, and
 //! at a set in words of 64 processors: O(P + holders x P / 64). A circle searches for at most
-//! [`SEARCHES`] sets in vain, and all circles for [`ALL_SEARCHES`]: the others are `guests`'. A part
-//! of the machine that only confined applications have, and that a search left as it was, is not
-//! searched again.
+//! [`SEARCHES`] sets in vain, and all circles for [`ALL_SEARCHES`]: the others are `guests`'. A
+//! part of the machine that only confined applications have, and that a search left as it was, is
+//! not searched again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
