@@ -385,7 +385,7 @@ alone() {
 few_descriptors() { with LimitNOFILE=48; }
 
 # What those cost, in processor time: of all that the machine has meanwhile, the service uses less
-# than 30 %, and Alice's program at least 20 %.
+# than 30 %, and Alice's program at least 10 %.
 # shellcheck disable=SC2086
 costs() { counted $attacks; harmless $?; }
 counted() {
@@ -403,7 +403,8 @@ counted() {
         all=$((4 * ($(monotonic) - from) / 10))
         before=$(($(ticks_of "$old") - before)) mine=$(($(ticks_of "$(pid a1)") - mine))
         [ $((before * 100)) -lt $((all * 30)) ] || { say "$attack: the service uses $before of $all ticks"; return 1; }
-        [ $((mine * 100)) -ge $((all * 20)) ] || { say "$attack: Alice has $mine of $all ticks"; return 1; }
+        # The kernel shares among threads, and Bob's that no manager knows yet are many.
+        [ $((mine * 100)) -ge $((all * 10)) ] || { say "$attack: Alice has $mine of $all ticks"; return 1; }
         used=$((used + before)) hers=$((hers + mine)) spent=$((spent + all))
     done
     say "the service uses $((used * 100 / spent)) %, Alice's program $((hers * 100 / spent)) %"
@@ -481,25 +482,28 @@ closed() {
         team alice c1 3000 "$how"
         within 20 has c1 4 || { say "$how: it has $(size c1)"; cat /tmp/c1.out; status; return 1; }
         team bob b1 3000
-        within 30 has b1 2 || { say "$how: Bob has $(size b1)"; status; return 1; }
-        within 30 keeps_to_two c1 || { say "$how: it has $(size c1), its threads run on $(places c1)"; status; return 1; }
+        within 20 knows b1 && within 30 shares b1 || { say "$how: Bob has $(size b1)"; status; return 1; }
         pkill -KILL -u bob -x team
         kill -0 "$(pid c1)" || { say "$how: it is dead"; cat /tmp/c1.log /tmp/c1.out; return 1; }
         grep -q harmed /tmp/c1.log && { say "$how: something was written to its files"; return 1; }
         team alice a1 3000
-        within 20 knows a1 && within 30 has a1 2 || { say "$how: Alice's other one has $(size a1)"; status; return 1; }
+        within 20 knows a1 && within 30 shares a1 || { say "$how: Alice's other one has $(size a1)"; status; return 1; }
         end_all
     done
-    say "close, close_range and numbers used again: shared in halves, nothing touched"
+    say "close, close_range and numbers used again: shared, nothing touched"
 }
-# The processors on which threads of a team may run.
-places() {
-    awk '$1 == "Cpus_allowed_list:" { print $2 }' "/proc/$(pid "$1")"/task/*/status | sort -u | tr '\n' ' '
+# It has some processors, and not all, for three seconds: the other one is attached, or, where its
+# threads run all the time, a stranger to which some are left.
+shares() {
+    local i
+    for i in 1 2 3; do
+        sleep 1
+        case $(size "$1") in 1 | 2 | 3) ;; *) return 1 ;; esac
+    done
 }
-keeps_to_two() { has "$1" 2; }
-# Where its threads are left alone it keeps all processors.
-left_alone() { run_with=--no-attach; }
-taken_in() { run_with=; end_all; }
+# The manager attaches nothing by itself, and takes no notice of strangers.
+unnoticed() { run_with=--no-attach; ignore_strangers; }
+noticed() { run_with=; heed_strangers; end_all; }
 
 # --- disks
 
@@ -1001,7 +1005,7 @@ planted flood-costs with_hogs no_hogs costs
 check sleepers sleepers
 planted sleepers they_work they_sleep sleepers
 check closeall closes
-planted closeall left_alone taken_in closes
+planted closeall unnoticed noticed closes
 check many-threads many
 planted many-threads no_binding without many
 check full-disk full
