@@ -10,7 +10,7 @@
 //! | its creator | before others can supply or bind it | `begin` | on its home until it runs |
 //! | its waker | it sleeps, and is not bound | `place`; `displace` if it was awake | on its home until it runs |
 //! | the worker | before it runs work | `settle` | where the program may run |
-//! | its master | the worker gets another home | `lodge`; `move_to` if it is to go there at once | as before; there for a moment, not held |
+//! | its master | the worker gets another home | `set_home`; `move_to` if it is to go there at once | as before; there for a moment, not held |
 //! | the program's own wish, or its sizer's processors | a team is made ready | `bind` | there, until it is bound elsewhere |
 //! | the worker at a safe point, or its master while it sleeps | the grant has another epoch than the worker follows | `follow` | where the grant puts its seat |
 //! | a master that has it as another thread of its teams than before | no region is open | `take_seat` | as before; it follows at its next look |
@@ -30,7 +30,7 @@
 //!
 //! # A worker that changes its master
 //! Its home and its seat are its master's, and all else stays with the worker. So the next master
-//! (one that takes it from the pool, borrows it, or leads a group) calls `lodge` or `take_seat`
+//! (one that takes it from the pool, borrows it, or leads a group) calls `set_home` or `take_seat`
 //! before it supplies the worker, and the last one calls `release` where it leaves the worker bound
 //! and no grant is followed. A master that borrows for one region does the same two things.
 //!

@@ -170,9 +170,9 @@ fn wait_for_news(worker: &Worker, local: &Local, progress: &Progress) -> Option<
 
 /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`SHORT`] before that.
 fn sleep(worker: &Worker, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
-    let bed = worker.own_bed();
+    let sleeper = worker.own_sleeper();
     let Some(managed) = source::managed() else {
-        return bed.sleep_until(look, WAKE);
+        return sleeper.sleep_until(look, WAKE);
     };
     // A thread that spun has had nothing to do for so long already.
     let (since, before) = match lingers_since {
@@ -194,7 +194,7 @@ fn sleep(worker: &Worker, mut look: impl FnMut() -> Look, lingers_since: Option<
         }
         seen
     };
-    bed.sleep_with_alarm(tell, || alarm.get(), WAKE);
+    sleeper.sleep_with_alarm(tell, || alarm.get(), WAKE);
     if is_told {
         managed.is_awake(worker);
     }

@@ -3,7 +3,7 @@
 //! bind it, for the grant of a manager or the program's own wish, and the worker while it makes
 //! children, keep such threads out. Of two that bind it, the grant has the last word.
 //!
-//! A sleeper may leave its bed by itself ([`sleeper`](crate::protocols::sleeper)). A waker may come
+//! A sleeper may wake by itself ([`sleeper`](crate::protocols::sleeper)). A waker may come
 //! late, or for nothing, since another one was first. So the worker may be running when it is put,
 //! and must not be left there: it would share that processor with the threads there although others
 //! are idle, what it creates would inherit it, and a bound worker would lose its place.
@@ -50,12 +50,12 @@
 //!   that it follows another one.
 //!
 //! # Races
-//! *It runs while it is put.* A is at P3; the worker leaves its bed, finds `PUTTING` at S1, says
-//! `RAN` and runs. A puts it on its home, and finds `RAN` at P4: it frees the worker. The worker
+//! *It runs while it is put.* A is at P3; the worker wakes, finds `PUTTING` at S1, says `RAN` and
+//! runs. A puts it on its home, and finds `RAN` at P4: it frees the worker. The worker
 //! makes a child in between: it waits at H1 for P5.
 //!
-//! *It is put while it runs.* A read that the worker sleeps, and is held up; the worker left its
-//! bed and settled, and runs. A puts it, and finds it awake when it wakes it: A frees the worker
+//! *It is put while it runs.* A read that the worker sleeps, and is held up; the worker woke
+//! and settled, and runs. A puts it, and finds it awake when it wakes it: A frees the worker
 //! (R1). The worker makes a child in between: it finds `PUT` at H1. It made one before: A finds
 //! `HELD` at P1. An exchange of the worker's says whether it was awake (`sleeper`, V1 and W5): if
 //! V1 was first, S1 finds what P4 stored.

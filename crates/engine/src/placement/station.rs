@@ -55,9 +55,9 @@ pub(crate) struct Station {
     cpu: AtomicU32,
     affinity: AffinityState,
     /// Where it wakes: a [`Home`].
-    lodging: AtomicUsize,
+    home: AtomicUsize,
     /// The processor where it is to wake, or [`NOWHERE`].
-    home: AtomicU32,
+    wake_cpu: AtomicU32,
     /// The processor where it was put last, or [`NOWHERE`].
     put_on: AtomicU32,
     /// The processor where it fell asleep.
@@ -75,8 +75,8 @@ impl Station {
             tid: AtomicI32::new(0),
             cpu: AtomicU32::new(NOWHERE),
             affinity: AffinityState::new(),
-            lodging: AtomicUsize::new(Home::Of(number).to_word()),
-            home: AtomicU32::new(NOWHERE),
+            home: AtomicUsize::new(Home::Of(number).to_word()),
+            wake_cpu: AtomicU32::new(NOWHERE),
             put_on: AtomicU32::new(NOWHERE),
             slept_on: AtomicU32::new(NOWHERE),
             number,
@@ -151,7 +151,7 @@ impl Station {
     }
 
     /// The worker, which calls, falls asleep.
-    pub(crate) fn note_bed(&self) {
+    pub(crate) fn note_sleep(&self) {
         // ORDERING: Relaxed - a hint for wakers.
         self.slept_on.store(affinity::current_cpu().0, Relaxed);
     }
@@ -159,10 +159,10 @@ impl Station {
     /// The worker may be woken now: on its home, unless it is bound.
     pub(crate) fn note_home(&self) {
         // ORDERING: Relaxed - written by the caller.
-        let lodging = Home::from_word(self.lodging.load(Relaxed));
-        let home = if self.affinity.is_bound() { None } else { lodging.processor() };
+        let home = Home::from_word(self.home.load(Relaxed));
+        let home = if self.affinity.is_bound() { None } else { home.processor() };
         // ORDERING: Relaxed - a waker of the worker learnt of it from the caller (V1).
-        self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+        self.wake_cpu.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
     }
 
     /// Puts the (sleeping) worker on its home until it runs: this kernel packs woken threads on the
@@ -170,8 +170,8 @@ impl Station {
     /// well, if no other thread runs there: no system call. A worker that the program bound itself
     /// is left alone.
     pub(crate) fn place(&self) {
-        // ORDERING: Relaxed, both - see `note_home` and `note_bed`; hints.
-        let home = self.home.load(Relaxed);
+        // ORDERING: Relaxed, both - see `note_home` and `note_sleep`; hints.
+        let home = self.wake_cpu.load(Relaxed);
         if home == NOWHERE || self.slept_on.load(Relaxed) == home {
             return;
         }
@@ -243,23 +243,23 @@ impl Station {
 
 impl Station {
     /// Wakes on `home` from now on, unless it is bound. For its master.
-    pub(crate) fn lodge(&self, home: Home) {
+    pub(crate) fn set_home(&self, home: Home) {
         // ORDERING: Relaxed - read by its master, when it wakes the worker.
-        self.lodging.store(home.to_word(), Relaxed);
+        self.home.store(home.to_word(), Relaxed);
     }
 
     /// Where it wakes, unless it is bound.
-    pub(crate) fn lodging(&self) -> Home {
+    pub(crate) fn home(&self) -> Home {
         // ORDERING: Relaxed - a hint for others than its master, which wrote it.
-        Home::from_word(self.lodging.load(Relaxed))
+        Home::from_word(self.home.load(Relaxed))
     }
 
-    /// As [`Station::lodge`], and goes there now if it is awake: it would stay where it is as long
-    /// as its master finds it awake. Where the program bound it itself, it stays. Not where a
+    /// As [`Station::set_home`], and goes there now if it is awake: it would stay where it is as
+    /// long as its master finds it awake. Where the program bound it itself, it stays. Not where a
     /// manager deals the seats.
     pub(crate) fn move_to(&self, home: Home, is_awake: bool) {
-        // ORDERING: Relaxed - as in `lodge`.
-        let is_new = self.lodging.swap(home.to_word(), Relaxed) != home.to_word();
+        // ORDERING: Relaxed - as in `set_home`.
+        let is_new = self.home.swap(home.to_word(), Relaxed) != home.to_word();
         if is_new
             && is_awake
             && !self.is_bound()

@@ -230,14 +230,14 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_awake_when_it_is_woken_was_prepared_in_vain() {
-        let bed = leak(0);
+        let sleeper = leak(0);
         let prepare =
             Preparation { before: count, in_vain: |times| _ = times.fetch_add(10, SeqCst) };
-        bed.asleep.word().store(ASLEEP, SeqCst);
-        bed.visit(prepare);
-        assert_eq!(bed.who.load(SeqCst), 1);
-        bed.visit(prepare);
-        assert_eq!(bed.who.load(SeqCst), 12);
+        sleeper.asleep.word().store(ASLEEP, SeqCst);
+        sleeper.visit(prepare);
+        assert_eq!(sleeper.who.load(SeqCst), 1);
+        sleeper.visit(prepare);
+        assert_eq!(sleeper.who.load(SeqCst), 12);
     }
 
     #[test]

@@ -149,13 +149,13 @@ fn wake_sleepers(members: &[&'static Worker]) {
     let mut sleepers = members.iter().filter(|worker| worker.may_sleep());
     // On the stack: a wake allocates nothing. A team of more goes in several trees.
     while let Some(first) = sleepers.next() {
-        let mut beds = [first.bed(); AT_ONE_WAKE];
+        let mut row = [first.sleeper(); AT_ONE_WAKE];
         let mut count = 1;
-        for (place, worker) in beds[1..].iter_mut().zip(&mut sleepers) {
-            *place = worker.bed();
+        for (place, worker) in row[1..].iter_mut().zip(&mut sleepers) {
+            *place = worker.sleeper();
             count += 1;
         }
-        sleeper::wake(&beds[..count], WAKE);
+        sleeper::wake(&row[..count], WAKE);
     }
 }
 

@@ -118,8 +118,8 @@ impl Local {
 
     fn prepare_inner(&self, size: usize, need: Need) -> usize {
         if self.membership().root.is_null() {
-            // A worker in work that a stranger offered it. Any master may reserve it next: two of
-            // them that took each other for their worker would wait for each other.
+            // A worker in work that another thread offered it. Any master may reserve it next: two
+            // of them that took each other for their worker would wait for each other.
             return 1;
         }
         let generation = self.generation();

@@ -115,7 +115,7 @@ impl Group {
         for (index, worker) in self.members[lent..].iter().enumerate() {
             let home = Home::beyond(index, number_of(&self.members[..lent]), together);
             let home = home.unwrap_or(Home::Of(worker.number()));
-            if is_managed { worker.lodge(home) } else { worker.move_to(home) }
+            if is_managed { worker.set_home(home) } else { worker.move_to(home) }
         }
         self.grow_by(wanted, life, |members| {
             Home::beyond(members.len() - lent, number_of(&members[..lent]), together)

@@ -353,11 +353,11 @@ impl Local {
     }
 
     /// True where regions have one thread, whatever is asked for: while the program's sizer is
-    /// asked, and on a worker in work that a stranger offered it.
+    /// asked, and on a worker in work that another thread than its master offered it.
     pub fn forks_alone(&self) -> bool {
-        let is_strangers =
+        let is_offered =
             self.is_worker.get() && !self.is_root() && self.membership.get().root.is_null();
-        self.asks.get() || is_strangers
+        self.asks.get() || is_offered
     }
 
     /// True while the program's sizer is asked.

@@ -11,18 +11,18 @@ use platform::mask::Mask;
 impl Worker {
     /// Wakes on `home` from now on, unless it is bound. For its master.
     #[inline]
-    pub(crate) fn lodge(&self, home: Home) {
-        self.station().lodge(home)
+    pub(crate) fn set_home(&self, home: Home) {
+        self.station().set_home(home)
     }
 
     /// Where it wakes, unless it is bound.
     #[inline]
-    pub(crate) fn lodging(&self) -> Home {
-        self.station().lodging()
+    pub(crate) fn home(&self) -> Home {
+        self.station().home()
     }
 
-    /// As [`Worker::lodge`], and goes there now if it is awake: it would stay where it is as long
-    /// as its master finds it awake. Where the program bound it itself, it stays. Not where a
+    /// As [`Worker::set_home`], and goes there now if it is awake: it would stay where it is as
+    /// long as its master finds it awake. Where the program bound it itself, it stays. Not where a
     /// manager deals the seats.
     #[inline]
     pub(crate) fn move_to(&self, home: Home) {
@@ -92,7 +92,7 @@ impl Placed for Worker {
         match self.cpu() {
             Some(cpu) => Whereabouts::on(cpu),
             None if self.is_bound() => Whereabouts::SEVERAL,
-            None => Whereabouts::wakes_at(self.lodging()),
+            None => Whereabouts::wakes_at(self.home()),
         }
     }
 }

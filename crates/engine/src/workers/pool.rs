@@ -102,14 +102,14 @@ impl Pool {
     ) -> io::Result<&'static Worker> {
         let unused = self.unused().pop();
         if let Some(worker) = unused.or_else(|| self.take_from_idle()) {
-            worker.lodge(home.unwrap_or(Home::Of(worker.number())));
+            worker.set_home(home.unwrap_or(Home::Of(worker.number())));
             return Ok(worker);
         }
         // ORDERING: Relaxed - only uniqueness counts.
         let number = self.created.fetch_add(1, Relaxed) + 1;
         let home = home.unwrap_or(Home::Of(number));
         let worker = Worker::start(number, stack_size(), home.processor(), life)?;
-        worker.lodge(home);
+        worker.set_home(home);
         self.all().push(worker);
         Ok(worker)
     }

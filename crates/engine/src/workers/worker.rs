@@ -46,7 +46,7 @@ pub struct Worker {
     /// Any thread supplies it.
     open: OpenRing<Offered>,
     /// Rarely written: whether it sleeps, and where it was put.
-    bed: CachePadded<Sleeper<Rare>>,
+    sleeper: CachePadded<Sleeper<Rare>>,
 }
 
 // SAFETY: - `attachment` is touched by the worker's own thread alone; all else is `Sync` by itself.
@@ -102,7 +102,7 @@ impl Worker {
             arrival: Arrival::new(),
             attachment: CachePadded::new(UnsafeCell::new(None)),
             open: OpenRing::new(Offered { work: no_work, data: ptr::null() }),
-            bed: CachePadded::new(Sleeper::new(Rare {
+            sleeper: CachePadded::new(Sleeper::new(Rare {
                 join: WaitPoint::new(),
                 offers: WaitPoint::new(),
                 follows: AtomicPtr::new(ptr::null_mut()),
@@ -366,7 +366,7 @@ impl Worker {
     /// True when the worker may sleep ([`Sleeper::may_sleep`]). For the master.
     #[inline]
     pub(crate) fn may_sleep(&self) -> bool {
-        self.bed.may_sleep()
+        self.sleeper.may_sleep()
     }
 
     /// True when the last supplied work is finished or taken back. For the master.
@@ -376,15 +376,15 @@ impl Worker {
     }
 
     /// Where the worker, which calls, sleeps.
-    pub(crate) fn own_bed(&self) -> &Sleeper<Rare> {
-        self.station().note_bed();
-        &self.bed
+    pub(crate) fn own_sleeper(&self) -> &Sleeper<Rare> {
+        self.station().note_sleep();
+        &self.sleeper
     }
 
     /// Where the worker sleeps, for a waker that also says where it should wake (D2).
-    pub(crate) fn bed(&'static self) -> &'static Sleeper<Rare> {
+    pub(crate) fn sleeper(&'static self) -> &'static Sleeper<Rare> {
         self.station().note_home();
-        &self.bed
+        &self.sleeper
     }
 
     pub(crate) fn station(&self) -> &Station {
@@ -392,7 +392,7 @@ impl Worker {
     }
 
     fn rare(&self) -> &Rare {
-        &self.bed.who
+        &self.sleeper.who
     }
 
     /// Where the master sleeps when this worker is late.
@@ -406,8 +406,8 @@ impl Worker {
     pub(crate) fn offer(&self, offered: Offered) -> Option<u64> {
         let ticket = self.open.offer(offered)?;
         membarrier::light();
-        if self.bed.may_sleep() {
-            self.bed.wake_if_asleep();
+        if self.sleeper.may_sleep() {
+            self.sleeper.wake_if_asleep();
         }
         Some(ticket)
     }

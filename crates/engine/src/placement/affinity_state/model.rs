@@ -20,11 +20,11 @@ const BOUND: u32 = 3;
 const STATE: &str = "src/placement/affinity_state.rs";
 const MOVED: &str = "it is not where it is bound";
 
-/// A worker, its mask, and its bed. The kernel binds under a lock.
+/// A worker, its mask, and where it sleeps. The kernel binds under a lock.
 struct Model {
     affinity: AffinityState,
     mask: Mutex<u32>,
-    bed: Sleeper<AtomicBool>,
+    sleeper: Sleeper<AtomicBool>,
 }
 
 /// The waker, and how it wakes: the planted ones do not take back what was in vain, or put the
@@ -37,12 +37,12 @@ enum Waker {
 }
 
 impl Model {
-    /// One that was just created, by a thread that is bound itself, and is in its bed.
+    /// One that was just created, by a thread that is bound itself, and sleeps.
     fn new() -> Self {
         Self {
             affinity: AffinityState::new(),
             mask: Mutex::new(BOUND),
-            bed: Sleeper::new(AtomicBool::new(false)),
+            sleeper: Sleeper::new(AtomicBool::new(false)),
         }
     }
 
@@ -76,10 +76,10 @@ impl Model {
 
     /// Makes true what it sleeps for, and wakes it.
     fn wake(&self, how: Waker) {
-        self.bed.who.store(true, Relaxed);
+        self.sleeper.who.store(true, Relaxed);
         // ORDERING: light fence - pairs with the sleeper's heavy one.
         membarrier::light();
-        if !self.bed.may_sleep() {
+        if !self.sleeper.may_sleep() {
             return;
         }
         if how == Waker::Rude {
@@ -87,14 +87,15 @@ impl Model {
         } else {
             self.put()
         }
-        if !self.bed.wake_if_asleep() && how == Waker::Shipped {
+        if !self.sleeper.wake_if_asleep() && how == Waker::Shipped {
             self.affinity.take_back(|| self.free_from());
         }
     }
 
     /// Sleeps until it is to run, and runs.
     fn runs(&self) {
-        self.bed.sleep_until(|| Look::from(self.bed.who.load(Relaxed)), Preparation::only(|_| {}));
+        self.sleeper
+            .sleep_until(|| Look::from(self.sleeper.who.load(Relaxed)), Preparation::only(|_| {}));
         self.settle();
     }
 

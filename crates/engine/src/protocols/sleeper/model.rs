@@ -57,21 +57,22 @@ const NOTHING: Preparation<()> = Preparation { before: |()| {}, in_vain: |()| {}
 
 /// Sleepers, each with a condition of its own.
 struct Row<const COUNT: usize> {
-    beds: [&'static Sleeper<()>; COUNT],
+    sleepers: [&'static Sleeper<()>; COUNT],
     conditions: [AtomicBool; COUNT],
 }
 
 impl<const COUNT: usize> Row<COUNT> {
     fn new() -> Arc<Self> {
-        let bed = |_| -> &'static Sleeper<()> { Box::leak(Box::new(Sleeper::new(()))) };
+        let sleeper = |_| -> &'static Sleeper<()> { Box::leak(Box::new(Sleeper::new(()))) };
         Arc::new(Self {
-            beds: std::array::from_fn(bed),
+            sleepers: std::array::from_fn(sleeper),
             conditions: std::array::from_fn(|_| AtomicBool::new(false)),
         })
     }
 
     fn sleep(&self, place: usize) {
-        self.beds[place].sleep_until(|| Look::from(self.conditions[place].load(Relaxed)), NOTHING);
+        self.sleepers[place]
+            .sleep_until(|| Look::from(self.conditions[place].load(Relaxed)), NOTHING);
     }
 
     /// Makes all conditions true and wakes the threads that may sleep.
@@ -81,7 +82,8 @@ impl<const COUNT: usize> Row<COUNT> {
         }
         // ORDERING: light fence (K1) - pairs with the sleeper's heavy one.
         membarrier::light();
-        let asleep: Vec<_> = self.beds.iter().copied().filter(|bed| bed.may_sleep()).collect();
+        let asleep: Vec<_> =
+            self.sleepers.iter().copied().filter(|sleeper| sleeper.may_sleep()).collect();
         wake(&asleep, NOTHING);
     }
 }
@@ -138,16 +140,18 @@ fn wake_three(passes_on: bool) {
     // ORDERING: light fence (K1 of three) - as above.
     membarrier::light();
     // The second does not sleep; it stands for others that the waker visits.
-    let asleep: Vec<_> =
-        [0, 1, 2].into_iter().filter(|&place| row.beds[place].may_sleep() || place == 1).collect();
-    let beds: Vec<_> = asleep.iter().map(|&place| row.beds[place]).collect();
+    let asleep: Vec<_> = [0, 1, 2]
+        .into_iter()
+        .filter(|&place| row.sleepers[place].may_sleep() || place == 1)
+        .collect();
+    let woken: Vec<_> = asleep.iter().map(|&place| row.sleepers[place]).collect();
     if passes_on {
-        wake(&beds, NOTHING);
+        wake(&woken, NOTHING);
     } else {
-        let (mine, rest) = beds.split_at(beds.len().min(2));
-        rest.iter().for_each(|bed| assert!(mine[0].hang(bed), "both places are free"));
-        for bed in mine {
-            bed.wake_if_asleep();
+        let (mine, rest) = woken.split_at(woken.len().min(2));
+        rest.iter().for_each(|sleeper| assert!(mine[0].hang(sleeper), "both places are free"));
+        for sleeper in mine {
+            sleeper.wake_if_asleep();
         }
     }
     for sleeper in sleepers {
@@ -181,7 +185,7 @@ fn a_wake_is_passed_on_by_a_sleeper_that_sleeps_again() {
             let (row, again) = (Arc::clone(&row), Arc::clone(&again));
             thread::spawn(move || {
                 row.sleep(0);
-                row.beds[0].sleep_until(|| Look::from(again.load(Relaxed)), NOTHING);
+                row.sleepers[0].sleep_until(|| Look::from(again.load(Relaxed)), NOTHING);
             })
         };
         let third = {
@@ -192,11 +196,11 @@ fn a_wake_is_passed_on_by_a_sleeper_that_sleeps_again() {
             condition.store(true, Relaxed);
         }
         membarrier::light();
-        wake(&row.beds, NOTHING);
+        wake(&row.sleepers, NOTHING);
         third.join().unwrap();
         again.store(true, Relaxed);
         membarrier::light();
-        wake(&row.beds[..1], NOTHING);
+        wake(&row.sleepers[..1], NOTHING);
         first.join().unwrap();
     });
 }

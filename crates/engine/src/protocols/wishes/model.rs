@@ -104,7 +104,7 @@ impl Asks for Later<'_> {
 struct Model {
     told: Told,
     wishes: Wishes,
-    bed: Sleeper<()>,
+    sleeper: Sleeper<()>,
     supplied: AtomicBool,
     lease: Lease,
     planted: Planted,
@@ -140,7 +140,7 @@ impl Model {
             }
             Look::Pending
         };
-        self.bed.sleep_until(look, Preparation::only(|()| {}));
+        self.sleeper.sleep_until(look, Preparation::only(|()| {}));
         if self.planted == Planted::LowersUnseen {
             self.lower();
         } else if is_told && self.planted != Planted::StaysDown {
@@ -153,11 +153,11 @@ impl Model {
 /// wants when both are in it.
 fn region_while_it_falls(lease: Lease, planted: Planted) {
     let told = Told { requested: AtomicU32::new(0), released: AtomicBool::new(false) };
-    let bed = Sleeper::new(());
+    let sleeper = Sleeper::new(());
     let model = Model {
         told,
         wishes: Wishes::new(),
-        bed,
+        sleeper,
         supplied: AtomicBool::new(false),
         lease,
         planted,
@@ -169,8 +169,8 @@ fn region_while_it_falls(lease: Lease, planted: Planted) {
     model.rise();
     model.supplied.store(true, Release);
     membarrier::light();
-    if model.bed.may_sleep() {
-        wake(&[&model.bed], Preparation::only(|()| {}));
+    if model.sleeper.may_sleep() {
+        wake(&[&model.sleeper], Preparation::only(|()| {}));
     }
     worker.join().unwrap();
     assert!(!model.wishes.are_down(), "{DOWN}");
@@ -221,7 +221,7 @@ fn fall_and_rise(planted: Planted) {
     let model = Arc::new(Model {
         told: Told { requested: AtomicU32::new(0), released: AtomicBool::new(false) },
         wishes: Wishes::new(),
-        bed: Sleeper::new(()),
+        sleeper: Sleeper::new(()),
         supplied: AtomicBool::new(false),
         lease: Lease::Dedicated,
         planted,
