@@ -85,7 +85,7 @@ pub use crate::{
     manager::source,
     placement::nearness,
     process::{addresses, forked, panics},
-    program::{config, counters, threads},
+    program::config,
     protocols::{arrival, free_list, ring, singles, slot, stage, turn, wait_point},
     regions::{barrier, fork_join, occupant, safe_point},
     serve::on_leaver,
