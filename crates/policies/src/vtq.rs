@@ -41,16 +41,11 @@
 //! An application that had much on credit, or whose count jumped, does not run until the level has
 //! passed it. When a gang ends, some applications may have been without processors of their own for
 //! n x L (n: the number of applications that take turns; L: the longest gang, at least a quantum).
-//! These are forgiven what they have above the level, and come first in the next gang, in the order
-//! of how long they have waited. Each gang lasts at most L and serves one of them, and none that
-//! comes later stands before them. So whatever requests do, no application waits for more than 2 n
-//! x L.
-//!
-//! # Limit
-//! Where masters always run, one that is alone on the processors kept for them may receive its
-//! equal share outside its turns (requests of 1, 1 and 3 on 3 processors). It counts as waiting all
-//! the same, and what it has above the level is forgiven: the others lag by several quanta of the
-//! machine, without an end. With two such masters or more it was not seen.
+//! One that receives its equal share without any (its master alone on the processors kept for
+//! masters) does not wait. The others are forgiven what they have above the level, and come first
+//! in the next gang, in the order of how long they have waited. Each gang lasts at most L and
+//! serves one of them, and none that comes later stands before them. So whatever requests do, no
+//! application waits for more than 2 n x L.
 
 use std::collections::BTreeSet;
 
@@ -68,6 +63,8 @@ const PLAN_AGAIN: Nanos = 1_000_000;
 /// How many quanta of the machine an application may be ahead by what it had on credit; more is
 /// forgiven, so that a count that jumps stops no application for long.
 const LEAD: Service = 16;
+/// Less than its share by one part in two to this power is its share: time is counted in ticks.
+const ROUNDING: u32 = 4;
 /// A manager's quantum beyond an hour counts as an hour, which keeps the level within its type for
 /// ever.
 const LONGEST_QUANTUM: Nanos = 3_600_000_000_000;
@@ -96,7 +93,9 @@ struct Account {
     /// Its CPU time when it was last looked at.
     seen: Nanos,
     service: Service,
-    /// Until when it had processors of its own, or when it came.
+    /// CPU time between the last two looks.
+    received: Nanos,
+    /// Until when it had processors of its own, or its share without any, or when it came.
     ran: Nanos,
 }
 
@@ -159,23 +158,50 @@ impl VtqDss {
         Ok(Self { parameters, ..Self::default() })
     }
 
-    /// Counts what applications received since the last decision.
-    fn account(&mut self, snapshot: &Snapshot<'_>) {
+    /// Counts what applications received since the last decision; returns how long ago that was.
+    fn account(&mut self, snapshot: &Snapshot<'_>) -> Nanos {
         let begin = self.level - self.worth;
         let mut accounts = QuickMap::default();
         accounts.reserve(snapshot.apps.len());
         for app in snapshot.apps {
-            let fresh = Account { seen: app.cpu_time, service: begin, ran: snapshot.now };
+            let fresh =
+                Account { seen: app.cpu_time, service: begin, received: 0, ran: snapshot.now };
             let mut account = self.accounts.get(&app.id).copied().unwrap_or(fresh);
             if snapshot.now > self.decided && self.running.contains(&app.id) {
                 account.ran = snapshot.now;
             }
-            account.service += service(app, app.cpu_time.saturating_sub(account.seen));
+            account.received = app.cpu_time.saturating_sub(account.seen);
+            account.service += service(app, account.received);
             account.seen = app.cpu_time;
             accounts.insert(app.id, account);
         }
         self.accounts = accounts;
-        self.decided = snapshot.now;
+        let last = std::mem::replace(&mut self.decided, snapshot.now);
+        snapshot.now.saturating_sub(last)
+    }
+
+    /// An application (of those at the places `turns`, for which there are `processors`) that
+    /// received its share outside its turn, as a master may that is alone on the processors kept
+    /// for masters, has not waited.
+    fn excuse(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        elapsed: Nanos,
+        turns: &[usize],
+        processors: u32,
+    ) {
+        let weight = |i: usize| share::fixed(snapshot.apps[i].weight);
+        let weights: u128 = turns.iter().map(|&i| weight(i)).sum();
+        let all = u128::from(elapsed) * u128::from(processors);
+        for &i in turns.iter().filter(|_| elapsed > 0) {
+            let share = all * weight(i);
+            if let Some(account) = self.accounts.get_mut(&snapshot.apps[i].id)
+                && u128::from(account.received).saturating_mul(weights)
+                    >= share - (share >> ROUNDING)
+            {
+                account.ran = snapshot.now;
+            }
+        }
     }
 
     /// Each application (of those at the places `turns`) that has waited too long gets a turn and
@@ -490,7 +516,7 @@ impl Policy for VtqDss {
 
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         let mut order = self.ring.renew(snapshot);
-        self.account(snapshot);
+        let elapsed = self.account(snapshot);
         let limit = ring::limit(snapshot.processors, self.parameters.load);
         let all_fit = ring::gang(snapshot, &order, limit, snapshot.processors) == order.len();
         let processors = if all_fit {
@@ -508,6 +534,7 @@ impl Policy for VtqDss {
             };
             return turn::decision(snapshot, &parts, order);
         }
+        let kept = snapshot.processors - processors;
         let (always, processors) = always(snapshot, &order, processors);
         let passed = order
             .iter()
@@ -523,6 +550,7 @@ impl Policy for VtqDss {
                 account.service = begin;
             }
         }
+        self.excuse(snapshot, elapsed, &turns, processors + kept);
         let at: QuickMap<AppId, usize> = turns.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
         self.end_turns(snapshot.now, &at);
         let is_over = self.gang.is_empty() || snapshot.now >= self.gang_ends;
