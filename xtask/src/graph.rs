@@ -26,11 +26,11 @@ mod source;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
-use serde::Deserialize;
 
+use crate::metadata::{self, Package};
 use crate::ratchet::{Counts, Ratchet};
 use crate::setup::Workspace;
 use resolve::Edge;
@@ -61,30 +61,6 @@ pub(crate) struct Options {
     /// With --update: raises them, too.
     #[arg(long, requires = "update")]
     force: bool,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-    src_path: PathBuf,
-}
-
-impl Target {
-    fn is(&self, kinds: &[&str]) -> bool {
-        self.kind.iter().any(|kind| kinds.contains(&kind.as_str()))
-    }
 }
 
 /// The files of a crate and what they use of each other.
@@ -148,7 +124,7 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
             None => {}
         }
     }
-    for package in packages(workspace)? {
+    for package in metadata::packages(&workspace.metadata)? {
         let tests = package.targets.iter().filter(|target| target.is(&["test"])).count();
         faults.extend(programs::fault(&package.name, tests));
     }
@@ -188,14 +164,8 @@ fn sizes(houses: &[House]) -> Counts {
     BTreeMap::from([(TABLE.to_owned(), sizes.collect())])
 }
 
-fn packages(workspace: &Workspace) -> anyhow::Result<Vec<Package>> {
-    let metadata: Metadata = serde_json::from_str(&workspace.metadata)
-        .context("cannot read the output of `cargo metadata`")?;
-    Ok(metadata.packages)
-}
-
 fn houses(workspace: &Workspace) -> anyhow::Result<Vec<House>> {
-    let packages = packages(workspace)?;
+    let packages = metadata::packages(&workspace.metadata)?;
     std::thread::scope(|scope| {
         let read = |package| scope.spawn(move || House::read(&workspace.root, package));
         let readers: Vec<_> = packages.iter().map(read).collect();
@@ -205,7 +175,7 @@ fn houses(workspace: &Workspace) -> anyhow::Result<Vec<House>> {
 }
 
 fn named(workspace: &Workspace, name: &str) -> anyhow::Result<House> {
-    let packages = packages(workspace)?;
+    let packages = metadata::packages(&workspace.metadata)?;
     let Some(package) = packages.iter().find(|package| package.name == name) else {
         let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
         bail!("no crate `{name}` in the workspace; it has {}", names.join(", "));

@@ -2,15 +2,15 @@
 //! protocols of a library.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use serde::Deserialize;
 
 use super::count::Count;
 use super::counted;
 use crate::artifact;
+use crate::metadata::{self, Package};
 use crate::setup::Workspace;
 
 /// How the names of test targets begin that are models.
@@ -19,30 +19,6 @@ const OUTER: &str = "loom_";
 const INNER: &str = "#[cfg(all(test, loom))]";
 /// What the names of such modules contain.
 const FILTER: &str = "model";
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-    src_path: PathBuf,
-}
-
-impl Target {
-    fn is(&self, kind: &str) -> bool {
-        self.kind.iter().any(|it| it == kind)
-    }
-}
 
 /// The models of a workspace.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -54,12 +30,10 @@ struct Models {
 }
 
 impl Models {
-    fn find(metadata: &str) -> anyhow::Result<Self> {
-        let metadata: Metadata =
-            serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
+    fn find(document: &str) -> anyhow::Result<Self> {
         let mut found = Self::default();
-        for Package { name, targets } in metadata.packages {
-            let library = targets.iter().find(|target| target.is("lib"));
+        for Package { name, targets } in metadata::packages(document)? {
+            let library = targets.iter().find(|target| target.is(&["lib"]));
             let folder = library.and_then(|library| library.src_path.parent());
             // A library elsewhere would have its tests and benches looked at, too.
             if let Some(folder) = folder.filter(|folder| folder.ends_with("src"))
@@ -67,7 +41,7 @@ impl Models {
             {
                 found.inner.push(name.clone());
             }
-            let tests = targets.into_iter().filter(|target| target.is("test"));
+            let tests = targets.into_iter().filter(|target| target.is(&["test"]));
             let outer: Vec<String> =
                 tests.map(|target| target.name).filter(|name| name.starts_with(OUTER)).collect();
             if !outer.is_empty() {
