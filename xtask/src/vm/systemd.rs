@@ -98,10 +98,10 @@ pub(super) fn run(
         files.push((program, place, 0o755));
     }
     let mut version = String::new();
+    let of_tests = options.deadline.is_some();
     for (number, place) in [(1, "opt/cpumgr_1.deb"), (2, "opt/cpumgr_2.deb")] {
         version = format!("{}+{number}", env!("CARGO_PKG_VERSION"));
         let as_built = options.as_built || number > 1;
-        let of_tests = options.deadline.is_some();
         let version = Some(version.clone());
         let made = dist::Options { as_built, version, of_tests, is_plain: true };
         files.push((dist::deb(workspace, &made)?, place, 0o644));
@@ -126,9 +126,11 @@ pub(super) fn run(
         }
         left => left.unwrap_or(longest.into()).min(longest.into()),
     };
+    let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
     let texts = [
         ("opt/wanted", wanted),
-        ("opt/planted", if options.planted { "yes" } else { "no" }.to_owned()),
+        ("opt/planted", yes(options.planted)),
+        ("opt/optimized", yes(!of_tests)),
         ("opt/seconds", seconds.saturating_sub(LONGEST_BOOT).to_string()),
         ("opt/version_2", version),
         ("etc/hostname", "guest".to_owned()),
@@ -141,6 +143,9 @@ pub(super) fn run(
     let reading = start(needs, &image, &folder.join("systemd.log"), longest)?;
     for said in &reading.busy {
         skips::note_busy(format_args!("vm systemd: {said}"));
+    }
+    for said in &reading.skipped {
+        skips::note(format_args!("vm systemd: {said}"));
     }
     if !reading.left_out.is_empty() {
         let names = reading.left_out.join(", ");
@@ -277,6 +282,8 @@ struct Reading {
     failed: Vec<String>,
     /// Those that could not tell, and why.
     busy: Vec<String>,
+    /// Those by which this build is not judged, and why.
+    skipped: Vec<String>,
     /// Those for which no time was left.
     left_out: Vec<String>,
     /// Checks, and how many failed, by the guest's own count.
@@ -310,6 +317,11 @@ impl Reading {
                 self.busy.push(format!("{name}: {}", rest.join(" ")));
                 None
             }
+            ["check", "skipped", name, ref rest @ ..] => {
+                self.is_open = false;
+                self.skipped.push(format!("{name}: {}", rest.join(" ")));
+                None
+            }
             ["check", "late", name] => {
                 self.is_open = false;
                 self.left_out.push(name.to_owned());
@@ -341,6 +353,7 @@ mod tests {
             "    not within its time",
             "@check ok last",
             "@check busy restarts shrunken for 300 ms",
+            "@check skipped costs not optimized",
             "@check late one",
             "@check late another",
             "@RESULT checks=3 failed=1",
@@ -351,6 +364,7 @@ mod tests {
         assert_eq!((reading.well, reading.result), (2, Some((3, 1))));
         assert_eq!(reading.failed, ["hangs"]);
         assert_eq!(reading.busy, ["restarts: shrunken for 300 ms"]);
+        assert_eq!(reading.skipped, ["costs: not optimized"]);
         assert_eq!(reading.left_out, ["one", "another"]);
         reading.line("@RESULT checks=3 fai");
         assert_eq!(reading.result, None);
