@@ -80,7 +80,7 @@ impl Settings {
 
     /// These for a program with threads of its own, of which the engine's threads see nothing:
     /// where they rest on passive evidence, each evaluation is a test instead, once in a second.
-    pub(crate) fn of_strangers(self) -> Self {
+    pub(crate) fn for_own_threads(self) -> Self {
         match self.evidence {
             Evidence::Barrier | Evidence::Watch => self,
             Evidence::Passive => {

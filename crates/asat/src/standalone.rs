@@ -73,7 +73,7 @@ fn evaluate(asat: &Asat) {
 #[cold]
 fn make(settings: Settings) -> Option<&'static Standalone> {
     engine::moment()?;
-    let asat = Asat::new(settings.of_strangers());
+    let asat = Asat::new(settings.for_own_threads());
     // Its threads stay; they are not run yet.
     let _team = Team::reserve_available(asat.limit());
     let fresh =

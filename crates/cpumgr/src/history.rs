@@ -4,7 +4,7 @@
 //! # Protocol
 //! 1. The scheduler notes each program that is there every few seconds, and once more when it
 //!    leaves (`server::accounting`). A note is what is known of a run so far: the next one replaces
-//!    it. It leaves notes at a desk of bounded size and never waits.
+//!    it. It leaves notes in a queue of bounded size and never waits.
 //! 2. A thread of its own (`writer`) takes them, samples nothing itself, and writes them into an
 //!    embedded database (`store`): runs that ended within a second, others within ten.
 //! 3. A question goes to that thread, too, with the mailbox of the client that asks. It reads what
@@ -41,9 +41,9 @@ pub(crate) use runs::{Accounting, Begun};
 pub(crate) use store::{Store, StoreError};
 use writer::Writer;
 
-/// What the desk holds: notes of all programs, and questions.
-const DESK: usize = 64;
-/// Runs that ended and whose note found no room at the desk.
+/// What the queue holds: notes of all programs, and questions.
+const QUEUE: usize = 64;
+/// Runs that ended and whose note found no room in the queue.
 const MOST_UNSENT: usize = 1024;
 
 /// The bounds of a file.
@@ -90,7 +90,7 @@ enum Item {
 /// The scheduler's side.
 #[derive(Debug)]
 pub(crate) struct History {
-    desk: SyncSender<Item>,
+    queue: SyncSender<Item>,
     thread: Option<JoinHandle<()>>,
     unsent: Vec<Note>,
     /// Last notes for which there was no room anywhere.
@@ -115,11 +115,11 @@ impl History {
     /// # Errors
     /// When there is no thread.
     pub(crate) fn begin(path: PathBuf, bounds: Bounds) -> std::io::Result<Self> {
-        let (desk, items): (_, Receiver<Item>) = sync_channel(DESK);
+        let (queue, items): (_, Receiver<Item>) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("history".into())
             .spawn(move || Writer::new(path, bounds).run(&items))?;
-        Ok(Self { desk, thread: Some(thread), unsent: Vec::new(), lost: 0 })
+        Ok(Self { queue, thread: Some(thread), unsent: Vec::new(), lost: 0 })
     }
 
     /// Leaves notes. Those of runs that go on are dropped where there is no room: the next ones
@@ -133,7 +133,7 @@ impl History {
         let Err(
             TrySendError::Full(Item::Notes(mut back))
             | TrySendError::Disconnected(Item::Notes(mut back)),
-        ) = self.desk.try_send(Item::Notes(all))
+        ) = self.queue.try_send(Item::Notes(all))
         else {
             return;
         };
@@ -157,17 +157,17 @@ impl History {
         asker: Asker,
         mailbox: Mailbox,
     ) -> Result<(), String> {
-        let asked = self.desk.try_send(Item::Question { question, asker, mailbox });
+        let asked = self.queue.try_send(Item::Question { question, asker, mailbox });
         asked.map_err(|_| "the history is busy; ask again in a moment".to_owned())
     }
 }
 
 impl History {
-    /// What users consumed by all that is kept, as it counts now; said later. `None`: the desk is
+    /// What users consumed by all that is kept, as it counts now; said later. `None`: the queue is
     /// full.
     pub(crate) fn consumed(&mut self, half_life: u64) -> Option<Receiver<BTreeMap<u32, f64>>> {
         let (tell, told) = sync_channel(1);
-        self.desk.try_send(Item::Consumed { half_life, tell }).ok()?;
+        self.queue.try_send(Item::Consumed { half_life, tell }).ok()?;
         Some(told)
     }
 }
@@ -177,7 +177,7 @@ impl Drop for History {
     fn drop(&mut self) {
         self.note(Vec::new());
         // It may wait for a place: the thread takes what is there, or has ended.
-        let _taken = self.desk.send(Item::End);
+        let _taken = self.queue.send(Item::End);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the writer of the history panicked");
         }

@@ -37,7 +37,7 @@ const RARELY: Duration = Duration::from_secs(30);
 const SHOWN: usize = 100;
 
 #[derive(Debug)]
-struct Desk<T> {
+struct Pending<T> {
     /// To be written.
     next: Option<T>,
     /// Copies that were left so far: the number of the last one.
@@ -53,7 +53,7 @@ struct Desk<T> {
     trouble: Option<String>,
 }
 
-impl<T> Default for Desk<T> {
+impl<T> Default for Pending<T> {
     fn default() -> Self {
         Self {
             next: None,
@@ -76,12 +76,12 @@ struct Pauses {
     rest: [Duration; 2],
 }
 
-type Shared<T> = Arc<(Mutex<Desk<T>>, Condvar)>;
+type Shared<T> = Arc<(Mutex<Pending<T>>, Condvar)>;
 
 /// Writes what the scheduler leaves.
 #[derive(Debug)]
 pub(crate) struct Keeper<T> {
-    desk: Shared<T>,
+    pending: Shared<T>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -105,8 +105,8 @@ impl<T: Send + 'static> Keeper<T> {
         write: fn(&Path, &T) -> io::Result<()>,
         pauses: Pauses,
     ) -> SysResult<Self> {
-        let desk: Shared<T> = Arc::new((Mutex::new(Desk::default()), Condvar::new()));
-        let side = Arc::clone(&desk);
+        let pending: Shared<T> = Arc::new((Mutex::new(Pending::default()), Condvar::new()));
+        let side = Arc::clone(&pending);
         let write_one = move |copy: &T| {
             write(&path, copy).map_err(|error| {
                 let path = escape(path.as_os_str().as_encoded_bytes());
@@ -121,7 +121,7 @@ impl<T: Send + 'static> Keeper<T> {
             .spawn(move || write_all(&side, write_one, pauses));
         let writer =
             writer.map_err(|error| SysError::new("clone", error.raw_os_error().unwrap_or(0)))?;
-        Ok(Self { desk, writer: Some(writer) })
+        Ok(Self { pending, writer: Some(writer) })
     }
 
     /// Leaves the present state, and says its number. Never waits for the disk.
@@ -136,44 +136,44 @@ impl<T: Send + 'static> Keeper<T> {
 
     fn leave(&self, copy: T, urgent: bool) -> u64 {
         let mut number = 0;
-        change(&self.desk, |desk| {
-            desk.left += 1;
-            number = desk.left;
-            desk.next = Some(copy);
-            desk.urgent |= urgent;
+        change(&self.pending, |pending| {
+            pending.left += 1;
+            number = pending.left;
+            pending.next = Some(copy);
+            pending.urgent |= urgent;
         });
         number
     }
 
     /// The number of the last copy that was written, or could not be: those before it need not be.
     pub(crate) fn done(&self) -> u64 {
-        self.desk.0.lock().unwrap_or_else(PoisonError::into_inner).done
+        self.pending.0.lock().unwrap_or_else(PoisonError::into_inner).done
     }
 
     /// What the next manager would not know if this one were killed now, and why.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.desk.0.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+        self.pending.0.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
     }
 
     /// Ends without writing what was left last: the path may be another manager's by now.
     pub(crate) fn abandon(self) {
-        change(&self.desk, |desk| (desk.next, desk.abandoned) = (None, true));
+        change(&self.pending, |pending| (pending.next, pending.abandoned) = (None, true));
     }
 }
 
 impl<T> Drop for Keeper<T> {
     /// What was left last is written.
     fn drop(&mut self) {
-        change(&self.desk, |desk| desk.ends = true);
+        change(&self.pending, |pending| pending.ends = true);
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer for the next manager panicked");
         }
     }
 }
 
-fn change<T>(shared: &Shared<T>, change: impl FnOnce(&mut Desk<T>)) {
-    let (desk, changed) = &**shared;
-    change(&mut desk.lock().unwrap_or_else(PoisonError::into_inner));
+fn change<T>(shared: &Shared<T>, change: impl FnOnce(&mut Pending<T>)) {
+    let (pending, changed) = &**shared;
+    change(&mut pending.lock().unwrap_or_else(PoisonError::into_inner));
     changed.notify_one();
 }
 
@@ -185,25 +185,25 @@ struct Failed {
 }
 
 fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T) -> Result<(), Failed>, pauses: Pauses) {
-    let (desk, changed) = &**shared;
+    let (pending, changed) = &**shared;
     let ([least, most], [first, rarely]) = (pauses.pause, pauses.rest);
     let (mut pause, mut rest) = (least, first);
     // The last copy, while it could not be written.
     let mut kept: Option<T> = None;
     loop {
         let (copy, number, ends) = {
-            let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-            let waits = |desk: &mut Desk<T>| desk.next.is_none() && !desk.ends;
-            let mut desk = match &kept {
-                None => changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner),
+            let pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let waits = |pending: &mut Pending<T>| pending.next.is_none() && !pending.ends;
+            let mut pending = match &kept {
+                None => changed.wait_while(pending, waits).unwrap_or_else(PoisonError::into_inner),
                 Some(_) => {
-                    let waited = changed.wait_timeout_while(desk, rest, waits);
+                    let waited = changed.wait_timeout_while(pending, rest, waits);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
-            desk.urgent = false;
-            let again = kept.take().filter(|_| !desk.abandoned);
-            (desk.next.take().or(again), desk.left, desk.ends)
+            pending.urgent = false;
+            let again = kept.take().filter(|_| !pending.abandoned);
+            (pending.next.take().or(again), pending.left, pending.ends)
         };
         let Some(copy) = copy else { return };
         let failed = write(&copy).err();
@@ -212,12 +212,13 @@ fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T) -> Result<(), Failed>, pa
             kept = Some(copy);
         }
         // K2, K3; the end does not wait for it.
-        let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-        note(&mut desk.trouble, failed.map(|it| it.why));
-        desk.done = number;
-        let paused = changed.wait_timeout_while(desk, pause, |desk| !(desk.ends || desk.urgent));
-        let (desk, _) = paused.unwrap_or_else(PoisonError::into_inner);
-        pause = if desk.next.is_some() { (2 * pause).min(most) } else { least };
+        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        note(&mut pending.trouble, failed.map(|it| it.why));
+        pending.done = number;
+        let paused =
+            changed.wait_timeout_while(pending, pause, |pending| !(pending.ends || pending.urgent));
+        let (pending, _) = paused.unwrap_or_else(PoisonError::into_inner);
+        pause = if pending.next.is_some() { (2 * pause).min(most) } else { least };
     }
 }
 
@@ -326,16 +327,16 @@ mod tests {
             replace(path, &[*it])
         });
         let keeper = keeper.unwrap();
-        let desk = Arc::clone(&keeper.desk);
+        let pending = Arc::clone(&keeper.pending);
         let closed = GATE.lock().unwrap();
         keeper.keep(1);
         // The writer has it, and waits at the gate.
-        while desk.0.lock().unwrap().next.is_some() {
+        while pending.0.lock().unwrap().next.is_some() {
             std::thread::yield_now();
         }
         keeper.keep(2);
         let ends = std::thread::spawn(move || keeper.abandon());
-        while !desk.0.lock().unwrap().ends {
+        while !pending.0.lock().unwrap().ends {
             std::thread::yield_now();
         }
         drop(closed);

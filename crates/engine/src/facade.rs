@@ -167,7 +167,7 @@ pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
 /// wake, as locks in a program's memory.
 pub fn spin_limit() -> u64 {
     let local = local();
-    spin_policy::limit(local.waiter(), local.membership().crowd, Wait::Inside)
+    spin_policy::limit(local.waiter(), local.membership().threads, Wait::Inside)
 }
 
 /// To be called between two pieces of work that the calling thread does for a region (chunks of a
@@ -189,5 +189,5 @@ pub fn is_to_follow() -> bool {
 /// As [`wait`], for looks that may make progress.
 pub fn wait_looking(point: &WaitPoint, look: impl FnMut() -> Look) {
     let local = local();
-    spin_policy::wait(point, local, local.membership().crowd, || {}, look);
+    spin_policy::wait(point, local, local.membership().threads, || {}, look);
 }

@@ -122,13 +122,13 @@ fn run_offer(
 
 fn run_broadcast(worker: &'static Worker, local: &Local, region: &Region, progress: &mut Progress) {
     worker.settle();
-    progress.crowd = region.crowd;
+    progress.threads = region.threads;
     // SAFETY: - found by this thread; given back before the work runs.
     let id = unsafe { worker.attached() }.id();
     let membership = region.membership(id, Some(ResultPlace::Arrival(worker)));
     run_part(local, membership, region.work, region.data);
     // SAFETY: - as above; while this thread gathers it neither looks nor runs work.
-    unsafe { worker.attached() }.gather_cluster(local, region.size, region.crowd);
+    unsafe { worker.attached() }.gather_cluster(local, region.size, region.threads);
     // SAFETY: - this thread is the line's worker; it ran its part, and gathered its cluster.
     unsafe { worker.arrive() };
 }
@@ -164,7 +164,7 @@ fn wait_for_news(worker: &Worker, local: &Local, progress: &Progress) -> Option<
     // A thread that never spins has not been idle for long when it sleeps.
     let spins = program().config().waiting != Waiting::Passive;
     let sleep = |look| sleep(worker, look, lingers_since.get().filter(|_| spins));
-    spin_policy::wait_by(sleep, local.waiter(), (progress.crowd, Wait::Idle), linger, look);
+    spin_policy::wait_by(sleep, local.waiter(), (progress.threads, Wait::Idle), linger, look);
     broadcast
 }
 

@@ -36,8 +36,8 @@ pub(crate) struct Region {
     pub(crate) root: *const Root,
     pub(crate) size: u32,
     pub(crate) level: u32,
-    /// See [`Membership::crowd`](crate::thread::membership::Membership).
-    pub(crate) crowd: u32,
+    /// See [`Membership::threads`](crate::thread::membership::Membership).
+    pub(crate) threads: u32,
 }
 
 impl Region {
@@ -48,9 +48,9 @@ impl Region {
         // Teams have at most `LARGEST` threads.
         let (id, size) = (id as u16, self.size as u16);
         let level = self.level.min(u16::MAX.into()) as u16;
-        let crowd = self.crowd.min((CARRIED - 1).into()) as u16
+        let threads = self.threads.min((CARRIED - 1).into()) as u16
             | if carried.is_some() { CARRIED } else { 0 };
-        WorkDescriptor { work, root, id, size, level, crowd }
+        WorkDescriptor { work, root, id, size, level, threads }
     }
 
     /// What stands beside the descriptor.
@@ -73,22 +73,22 @@ pub struct WorkDescriptor {
     /// Regions around, saturating.
     pub level: u16,
     /// Threads that run at the same time as this one for the same root: see
-    /// [`Membership::crowd`](crate::thread::membership::Membership). Saturating, with [`CARRIED`]
+    /// [`Membership::threads`](crate::thread::membership::Membership). Saturating, with [`CARRIED`]
     /// beside it.
-    pub crowd: u16,
+    pub threads: u16,
 }
 
 /// The most threads of a team that a descriptor can number.
 pub const LARGEST: usize = (u16::MAX / 2) as usize;
 
-/// Beside the crowd: the data are the cargo, not at the address that is the cargo.
+/// Beside `threads`: the data are the cargo, not at the address that is the cargo.
 pub const CARRIED: u16 = 1 << 15;
 
 impl WorkDescriptor {
     /// Threads that run at the same time, as far as a descriptor can say.
     #[inline]
-    pub(crate) fn crowd(&self) -> u32 {
-        (self.crowd & !CARRIED).into()
+    pub(crate) fn threads(&self) -> u32 {
+        (self.threads & !CARRIED).into()
     }
 }
 
@@ -103,7 +103,7 @@ unsafe impl Send for WorkDescriptor {}
 pub(crate) unsafe fn no_work(_: *const (), _: Member) {}
 
 pub(crate) const IDLE: WorkDescriptor =
-    WorkDescriptor { work: no_work, root: ptr::null(), id: 0, size: 1, level: 0, crowd: 1 };
+    WorkDescriptor { work: no_work, root: ptr::null(), id: 0, size: 1, level: 0, threads: 1 };
 
 const _: () = assert!(
     size_of::<WorkDescriptor>() + size_of::<Captures>() <= 48,

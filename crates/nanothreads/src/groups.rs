@@ -254,16 +254,17 @@ impl Divided<'_> {
         workers: &[&'static Worker],
         body: F,
     ) {
-        let Self { local, follows, crowd } = self;
+        let Self { local, follows, threads } = self;
         let total = workers.len() + 1;
         let firsts: Vec<usize> =
             sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
         let masters: Vec<&'static Worker> =
             firsts[1..].iter().map(|first| workers[first - 1]).collect();
-        let parts = Parts { sizes: &sizes, firsts: &firsts, total, follows, crowd, workers, count };
+        let parts =
+            Parts { sizes: &sizes, firsts: &firsts, total, follows, threads, workers, count };
         let next = AtomicUsize::new(0);
         let masters_alone = [sizes.len()];
-        let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);
+        let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, threads);
         // SAFETY: - L1: the caller has `masters` (`deeper`) and forks nothing else before the
         // leading ends; `run_team_in` joins.
         let _led = unsafe { local.lead(&head, &masters) };
@@ -276,9 +277,9 @@ impl Divided<'_> {
 /// threads. With `follows_grant` fewer when the program has fewer.
 pub(crate) fn within<R>(team: &Team, follows_grant: bool, body: impl FnOnce() -> R) -> R {
     let sizes = [team.size()];
-    deeper(team, |Divided { local, follows, crowd }, workers| {
+    deeper(team, |Divided { local, follows, threads }, workers| {
         let follows = if follows_grant { follows } else { Follows::Nothing };
-        let head = Head::new(&sizes, 0, sizes[0], follows, crowd);
+        let head = Head::new(&sizes, 0, sizes[0], follows, threads);
         // SAFETY: - L1: the caller has its members (`deeper`), and has them again when the leading
         // has ended.
         let _led = unsafe { local.lead(&head, workers) };
@@ -293,7 +294,7 @@ struct Divided<'a> {
     /// What makes the team smaller.
     follows: Follows<'a>,
     /// Threads of the program that run when all of the team's do.
-    crowd: u32,
+    threads: u32,
 }
 
 /// Runs `fork` one depth lower, with the workers of the caller's `team`: the group of the caller's
@@ -312,8 +313,11 @@ fn deeper<R>(team: &Team, fork: impl FnOnce(Divided, &[&'static Worker]) -> R) -
         }
     }
     let local = local();
-    let divided =
-        Divided { local, follows: local.followed(), crowd: local.crowd_of(narrow(team.size())) };
+    let divided = Divided {
+        local,
+        follows: local.followed(),
+        threads: local.threads_of(narrow(team.size())),
+    };
     let (depth, workers) = team.open_for(local);
     let _close = Close(local, depth, Born::now());
     fork(divided, workers)
@@ -329,7 +333,7 @@ struct Parts<'a> {
     firsts: &'a [usize],
     total: usize,
     follows: Follows<'a>,
-    crowd: u32,
+    threads: u32,
     /// Members 1.. of the divided team.
     workers: &'a [&'static Worker],
     /// Groups to run; more than `sizes` when there are fewer threads than groups.
@@ -341,7 +345,7 @@ impl Parts<'_> {
     fn run_one(&self, member: Member, next: &AtomicUsize, body: &impl Fn(Group)) {
         let place = member.id as usize;
         let (first, size) = (self.firsts[place], self.sizes[place]);
-        let head = Head::new(self.sizes, place, self.total, self.follows, self.crowd);
+        let head = Head::new(self.sizes, place, self.total, self.follows, self.threads);
         let group = |index| Group { index, count: self.count, first, size };
         let run = || {
             if self.count == self.sizes.len() {

@@ -101,7 +101,7 @@ pub(crate) unsafe fn run_work(team: &Team, work: Work, data: *const ()) {
         }
         None => {
             let outer = local().membership();
-            let place = (outer.level + 1, outer.crowd);
+            let place = (outer.level + 1, outer.threads);
             Parts { work, data, place, size: team.parts }.run(0, team.parts);
         }
     }
@@ -111,7 +111,7 @@ pub(crate) unsafe fn run_work(team: &Team, work: Work, data: *const ()) {
 struct Parts {
     work: Work,
     data: *const (),
-    /// Level and crowd.
+    /// Level, and threads that run at the same time.
     place: (u32, u32),
     size: u32,
 }

@@ -310,11 +310,11 @@ fn largest_stack() -> Option<usize> {
     /// What the C library adds.
     const MORE: usize = 64 << 10;
     let tasks = platform::file::names("/proc/self/task").ok()?;
-    let mut strangers = 0;
+    let mut others = 0;
     for task in tasks {
         let comm = std::path::Path::new("/proc/self/task").join(task).join("comm");
         let name = platform::file::text(comm).unwrap_or_default();
-        strangers += usize::from(!name.starts_with("nanos-"));
+        others += usize::from(!name.starts_with("nanos-"));
     }
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: - a place for the limit.
@@ -325,8 +325,8 @@ fn largest_stack() -> Option<usize> {
         bytes => usize::try_from(bytes).ok()?,
     };
     let own = settings().environment.stack_size.unwrap_or(0);
-    // The program's first thread is the one stranger.
-    (is_read && strangers <= 1).then(|| default.max(own).max(LEAST) + MORE)
+    // One is the program's first thread.
+    (is_read && others <= 1).then(|| default.max(own).max(LEAST) + MORE)
 }
 
 /// Registers what writes the report.

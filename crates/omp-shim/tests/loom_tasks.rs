@@ -251,8 +251,8 @@ unsafe impl Sync for Region {}
 // SAFETY: - counts and a number.
 unsafe impl Send for Region {}
 
-/// Member 0 created a task; the other one (a member, or a stranger for completions) runs it, and
-/// the child that it creates. Member 0 asks, by `asks`, whether all are complete.
+/// Member 0 created a task; the other one (a member, or for completions a thread of no team) runs
+/// it, and the child that it creates. Member 0 asks, by `asks`, whether all are complete.
 fn parent_and_child(completes_as: Option<u32>, asks: fn(&Counts) -> bool) {
     let region = Arc::new(Region::default());
     // SAFETY: - no other thread looks yet.
@@ -284,7 +284,7 @@ fn tasks_are_complete_when_their_children_are() {
 }
 
 #[test]
-fn tasks_that_strangers_complete_are_complete_when_their_children_are() {
+fn tasks_that_other_threads_complete_are_complete_when_their_children_are() {
     explore(|| parent_and_child(None, |counts| counts.all_complete(2)));
 }
 
@@ -292,7 +292,7 @@ fn tasks_that_strangers_complete_are_complete_when_their_children_are() {
 fn the_orderings_of_counts_are_needed() {
     let file = "src/task/counts.rs";
     is_needed("tasks_are_complete_when_their_children_are", file, &[("T1", RACE), ("T2", RACE)]);
-    let elsewhere = "tasks_that_strangers_complete_are_complete_when_their_children_are";
+    let elsewhere = "tasks_that_other_threads_complete_are_complete_when_their_children_are";
     is_needed(elsewhere, file, &[("T1 elsewhere", RACE), ("T2 elsewhere", RACE)]);
 }
 

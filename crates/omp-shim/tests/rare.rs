@@ -230,5 +230,5 @@ fn places_of_odd_intervals() {
 
 #[test]
 fn threads_of_the_program_and_an_exit_inside_a_region() {
-    agree_under("strangers.c", &[&[], &[("OMP_MAX_ACTIVE_LEVELS", "2")]]);
+    agree_under("foreign_threads.c", &[&[], &[("OMP_MAX_ACTIVE_LEVELS", "2")]]);
 }

@@ -2,7 +2,7 @@
 //!
 //! On a machine with many more threads than processors, or in a group of threads that has used its
 //! share, the manager may wait for longer than the silence that counts (seen: 0.7 s among 16 hogs).
-//! It is not hung then, and a program that left it would make the crowd worse (D5). The kernel
+//! It is not hung then, and a program that left it would make it worse (D5). The kernel
 //! knows: a thread that is runnable and whose processor time stands still has not had a processor.
 //! One that runs and gives no sign of life is in an endless loop; one that sleeps or is stopped
 //! does nothing about its timers.
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn no_thread_is_excused_for_ever() {
-        // A thread that only waits for a processor cannot be had without a crowd: the count is what
-        // is tested.
+        // A thread that only waits for a processor needs more threads than processors: the count is
+        // what is tested.
         let mut starvation = of(std::process::id());
         starvation.excuses = EXCUSES;
         assert!(!starvation.is_starved() && !starvation.is_starved());

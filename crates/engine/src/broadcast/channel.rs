@@ -42,7 +42,7 @@ fn to_words(region: &Region) -> [Word; WORDS] {
         region.data.cast_mut().cast(),
         region.root.cast_mut().cast(),
         ptr::without_provenance_mut(region.size as usize),
-        ptr::without_provenance_mut(region.level as usize | (region.crowd as usize) << 32),
+        ptr::without_provenance_mut(region.level as usize | (region.threads as usize) << 32),
     ]
 }
 
@@ -51,15 +51,15 @@ fn to_words(region: &Region) -> [Word; WORDS] {
 unsafe fn from_words(words: [Word; WORDS]) -> Region {
     // SAFETY: - the first word is a `Work` that `to_words` cast to a pointer (caller's contract).
     let work: Work = unsafe { std::mem::transmute::<Word, Work>(words[0]) };
-    let [size, level_and_crowd] = [words[3].addr(), words[4].addr()];
+    let [size, level_and_threads] = [words[3].addr(), words[4].addr()];
     Region {
         work,
         data: words[1].cast_const().cast(),
         carried: None,
         root: words[2].cast_const().cast::<Root>(),
         size: size as u32,
-        level: level_and_crowd as u32,
-        crowd: (level_and_crowd >> 32) as u32,
+        level: level_and_threads as u32,
+        threads: (level_and_threads >> 32) as u32,
     }
 }
 

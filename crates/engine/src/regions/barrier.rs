@@ -127,20 +127,20 @@ impl Barrier {
             return;
         }
         let round = self.arrive(id);
-        let crowd = self.note(id).membership().crowd;
+        let threads = self.note(id).membership().threads;
         if id == 0 {
             let awaited = Cell::new(1);
             let all_arrived = || self.all_arrived(&awaited, round);
             // Members that have arrived may have left tasks: those come first, with all the rules
             // of waiting.
-            if !((all_arrived() || spin_policy::holds_soon(crowd, all_arrived)) && complete()) {
+            if !((all_arrived() || spin_policy::holds_soon(threads, all_arrived)) && complete()) {
                 let look = || {
                     if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) }
                 };
                 self.wait_at(&self.gathering, || awaited.get(), look);
             }
             self.release_round(round);
-        } else if !spin_policy::holds_soon(crowd, || self.is_released(id, round)) {
+        } else if !spin_policy::holds_soon(threads, || self.is_released(id, round)) {
             let look =
                 || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) };
             self.wait_at(&self.released, || 0, look);
@@ -154,8 +154,8 @@ impl Barrier {
     /// as ever (B5, P5).
     #[inline]
     pub fn leave(&self, id: usize) -> bool {
-        let crowd = self.note(id).membership().crowd;
-        if !spin_policy::is_crowded(crowd) {
+        let threads = self.note(id).membership().threads;
+        if !spin_policy::is_oversubscribed(threads) {
             return false;
         }
         if let Some(pair) = &self.pair {
@@ -180,13 +180,13 @@ impl Barrier {
         let round = pair.arrive(id, self.next_round(id), has_work);
         self.wake_other(id);
         let is_over = || pair.is_over(round);
-        let crowd = self.note(id).membership().crowd;
+        let threads = self.note(id).membership().threads;
         if is_over() {
             return;
         }
         let may_close = || id == 0 && pair.is_met(round);
         let soon = || is_over() || may_close();
-        let met = soon() || spin_policy::holds_soon(crowd, soon);
+        let met = soon() || spin_policy::holds_soon(threads, soon);
         // Members that have arrived may have left tasks: those come first, with all the rules of
         // waiting.
         if !(met && (is_over() || complete())) {
@@ -221,8 +221,8 @@ impl Barrier {
             let round = pair.arrive(id, self.next_round(id), false);
             self.wake_other(id);
             let is_over = || pair.is_over(round);
-            let crowd = self.note(id).membership().crowd;
-            if !is_over() && !spin_policy::holds_soon(crowd, is_over) {
+            let threads = self.note(id).membership().threads;
+            if !is_over() && !spin_policy::holds_soon(threads, is_over) {
                 self.wait_at(self.point(id), || 1 - id, || (is_over() || gone()).into());
             }
             return is_over();
@@ -232,7 +232,7 @@ impl Barrier {
         let is_over = || {
             if id == 0 { self.all_arrived(&awaited, round) } else { self.is_released(id, round) }
         };
-        if !spin_policy::holds_soon(self.note(id).membership().crowd, is_over) {
+        if !spin_policy::holds_soon(self.note(id).membership().threads, is_over) {
             let point = if id == 0 { &self.gathering } else { &self.released };
             self.wait_at(point, || awaited.get(), || (is_over() || gone()).into());
             if !is_over() {
@@ -316,12 +316,12 @@ impl Barrier {
     /// Waits for the member that `awaited` says.
     fn wait_at(&self, point: &WaitPoint, awaited: impl Fn() -> usize, look: impl FnMut() -> Look) {
         let local = local();
-        let crowd = local.membership().crowd;
+        let threads = local.membership().threads;
         let look_around = || {
             let late = self.own.get(awaited()).and_then(|own| own.occupant.thread());
-            spin_policy::beside(local, crowd, late.into_iter())
+            spin_policy::beside(local, threads, late.into_iter())
         };
-        spin_policy::wait(point, local, crowd, look_around, look);
+        spin_policy::wait(point, local, threads, look_around, look);
     }
 }
 

@@ -36,9 +36,9 @@ impl Local {
         if followers < count {
             let channel = Rc::get_mut(&mut channel).expect("no region of this group is open");
             channel.attach(&members, count, |work, data, size| {
-                let crowd = self.membership().crowd.saturating_mul(size);
+                let threads = self.membership().threads.saturating_mul(size);
                 let root = ptr::null();
-                let region = Region { work, data, carried: None, root, size, level: 0, crowd };
+                let region = Region { work, data, carried: None, root, size, level: 0, threads };
                 // SAFETY: - the work takes these data, which outlive the join inside, and does not
                 // unwind.
                 unsafe { fork_join::run_on_lines(self, &members[..count], &region) };
@@ -60,14 +60,14 @@ impl Channel {
         &self,
         local: &Local,
         members: &[&'static Worker],
-        crowd: u32,
+        threads: u32,
         attend: Option<impl Fn()>,
     ) {
         let awaited = self.awaited(members);
         let has_arrived = |at: usize| awaited.has_arrived(at);
-        fork_join::gather(awaited.len(), crowd, has_arrived, |at, look| {
+        fork_join::gather(awaited.len(), threads, has_arrived, |at, look| {
             let worker = awaited.worker(at);
-            fork_join::wait_late_attending(worker, local, crowd, members, look, &attend);
+            fork_join::wait_late_attending(worker, local, threads, members, look, &attend);
         });
         awaited.record();
     }
@@ -76,16 +76,18 @@ impl Channel {
 impl Attachment {
     /// Step 3 for a leader: waits for those of its cluster that take part in a region of `size`.
     #[inline]
-    pub(crate) fn gather_cluster(&self, local: &Local, size: u32, crowd: u32) {
+    pub(crate) fn gather_cluster(&self, local: &Local, size: u32, threads: u32) {
         let cluster = self.cluster(size);
         if cluster.is_empty() {
             return;
         }
         fork_join::gather(
             cluster.len(),
-            crowd,
+            threads,
             |at| cluster[at].has_arrived(),
-            |at, look| spin_policy::wait(cluster[at].worker.arrivals(), local, crowd, || {}, look),
+            |at, look| {
+                spin_policy::wait(cluster[at].worker.arrivals(), local, threads, || {}, look)
+            },
         );
         for led in cluster {
             led.record();

@@ -26,20 +26,20 @@ const AT_ONCE: usize = 8;
 /// Sleepers that are woken by one tree of wakers.
 const AT_ONE_WAKE: usize = 64;
 
-/// Waits until `has_arrived` holds for 0..`count`; a member of a team of `crowd` threads that have
-/// a processor each gets a few looks first, for which nothing is set up and after which nothing is
+/// Waits until `has_arrived` holds for 0..`count`; where `threads` threads have a processor
+/// each, a few looks come first, for which nothing is set up and after which nothing is
 /// to be cleared away. `wait_late` gets the first number for which it does not hold, and the look
 /// to wait with; it returns when that look said `Ready`.
 #[inline]
 pub fn gather(
     count: usize,
-    crowd: u32,
+    threads: u32,
     has_arrived: impl Fn(usize) -> bool,
     mut wait_late: impl FnMut(usize, &mut dyn FnMut() -> Look),
 ) {
     for at in 0..count {
         // A processor that expects the answer "yes" reads ahead by itself.
-        if has_arrived(at) || spin_policy::holds_soon(crowd, || has_arrived(at)) {
+        if has_arrived(at) || spin_policy::holds_soon(threads, || has_arrived(at)) {
             continue;
         }
         let end = (at + AT_ONCE).min(count);
@@ -61,11 +61,11 @@ pub fn gather(
 pub(crate) fn wait_late(
     worker: &Worker,
     local: &Local,
-    crowd: u32,
+    threads: u32,
     members: &[&'static Worker],
     look: &mut dyn FnMut() -> Look,
 ) {
-    wait_late_at(worker.arrivals(), worker, local, crowd, members, look);
+    wait_late_at(worker.arrivals(), worker, local, threads, members, look);
 }
 
 /// As [`wait_late`]; calls `attend`, if there is one, before each look.
@@ -73,14 +73,14 @@ pub(crate) fn wait_late(
 pub(crate) fn wait_late_attending(
     worker: &Worker,
     local: &Local,
-    crowd: u32,
+    threads: u32,
     members: &[&'static Worker],
     look: &mut dyn FnMut() -> Look,
     attend: &Option<impl Fn()>,
 ) {
     match attend {
-        None => wait_late(worker, local, crowd, members, look),
-        Some(attend) => wait_late(worker, local, crowd, members, &mut || {
+        None => wait_late(worker, local, threads, members, look),
+        Some(attend) => wait_late(worker, local, threads, members, &mut || {
             attend();
             look()
         }),
@@ -93,14 +93,14 @@ pub fn wait_late_at(
     point: &WaitPoint,
     worker: &Worker,
     local: &Local,
-    crowd: u32,
+    threads: u32,
     members: &[&'static Worker],
     look: &mut dyn FnMut() -> Look,
 ) {
     let sizer = source();
     let mut watch = None;
     let look_around = || {
-        if spin_policy::is_crowded(crowd) {
+        if spin_policy::is_oversubscribed(threads) {
             // They take turns anyway.
             return Advice::Spin;
         }
@@ -123,7 +123,7 @@ pub fn wait_late_at(
         };
         if shares || is_here() { Advice::HandOver } else { Advice::Spin }
     };
-    spin_policy::wait(point, local, crowd, look_around, look);
+    spin_policy::wait(point, local, threads, look_around, look);
     if watch.is_some_and(|watch| watch.was_lost()) {
         local.counters().lost_member();
         program().load().note();
@@ -188,15 +188,15 @@ pub(crate) unsafe fn supply_lines(members: &[&'static Worker], region: &Region, 
 pub(crate) fn gather_lines(
     local: &Local,
     members: &[&'static Worker],
-    crowd: u32,
+    threads: u32,
     attend: Option<impl Fn()>,
 ) {
     gather(
         members.len(),
-        crowd,
+        threads,
         |at| members[at].is_joined(),
         |at, look| {
-            wait_late_attending(members[at], local, crowd, members, look, &attend);
+            wait_late_attending(members[at], local, threads, members, look, &attend);
         },
     );
 }
@@ -210,6 +210,6 @@ pub(crate) unsafe fn run_on_lines(local: &Local, members: &[&'static Worker], re
     // SAFETY: - caller's contract.
     unsafe { supply_lines(members, region, false) };
     wake(members);
-    gather_lines(local, members, region.crowd, None::<fn()>);
+    gather_lines(local, members, region.threads, None::<fn()>);
     guard.leave();
 }

@@ -83,7 +83,7 @@ pub(crate) fn renew_members(local: &Local) {
     let offers: Vec<_> = local.own_members().into_iter().filter_map(renew).collect();
     for (worker, ticket) in offers {
         let is_done = || worker.is_offer_done(ticket).into();
-        spin_policy::wait(worker.offers(), local, local.membership().crowd, || {}, is_done);
+        spin_policy::wait(worker.offers(), local, local.membership().threads, || {}, is_done);
     }
 }
 

@@ -205,7 +205,7 @@ impl Recall {
 
     /// All members have arrived: ends the call.
     #[cold]
-    fn end(&self, local: &Local, crowd: u32) {
+    fn end(&self, local: &Local, threads: u32) {
         self.summons.end();
         self.point.notify_all();
         let Some(called) = self.summons.call() else { return };
@@ -215,7 +215,7 @@ impl Recall {
             // ORDERING: Relaxed - the join came before.
             if let Some(ticket) = call.ticket.load(Relaxed).checked_sub(1) {
                 let is_done = || call.worker.is_offer_done(ticket).into();
-                spin_policy::wait(call.worker.offers(), local, crowd, || {}, is_done);
+                spin_policy::wait(call.worker.offers(), local, threads, || {}, is_done);
             }
         }
         earlier.set(self.earlier.replace(called.as_ptr()));
@@ -240,7 +240,7 @@ unsafe fn answer(data: *const (), _: Member) {
         }
         recall.summons.is_over().into()
     };
-    spin_policy::wait(&recall.point, local, call.membership.crowd, || {}, look);
+    spin_policy::wait(&recall.point, local, call.membership.threads, || {}, look);
 }
 
 /// What a region does about calls.
@@ -254,7 +254,7 @@ pub(crate) trait Calls {
     /// The master waits.
     fn attend(&self, local: &Local, region: &Region);
     /// All members have arrived.
-    fn end(&self, local: &Local, crowd: u32);
+    fn end(&self, local: &Local, threads: u32);
     /// This is a child, which has none of the members.
     fn forget(&self);
 }
@@ -297,9 +297,9 @@ impl Calls for &Recall {
     }
 
     #[inline]
-    fn end(&self, local: &Local, crowd: u32) {
+    fn end(&self, local: &Local, threads: u32) {
         if self.summons.is_called() {
-            Recall::end(self, local, crowd);
+            Recall::end(self, local, threads);
         }
     }
 

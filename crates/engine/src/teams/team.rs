@@ -268,7 +268,7 @@ impl Team {
                 id: 0,
                 size,
                 level,
-                crowd: outer.crowd,
+                threads: outer.threads,
                 root: outer.root,
                 result_place: None,
             };
@@ -279,13 +279,13 @@ impl Team {
         }
         let Opened { members, depth, is_root } = self.open(local);
         let root = local.root_for_members(depth, is_root);
-        let crowd = local.occupy(depth, is_root, size);
+        let threads = local.occupy(depth, is_root, size);
         let region = match carried {
-            None => Region { work, data, carried: None, root, size, level, crowd },
+            None => Region { work, data, carried: None, root, size, level, threads },
             Some(Carried { work, captures, place }) => {
                 let data = members[0].captures();
                 place.set(data);
-                Region { work, data, carried: Some(captures), root, size, level, crowd }
+                Region { work, data, carried: Some(captures), root, size, level, threads }
             }
         };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
@@ -323,10 +323,10 @@ impl Team {
         }
         let attend = C::MAY_BE.then_some(|| calls.attend(local, &region));
         match channel {
-            Some(channel) => channel.gather(local, members, region.crowd, attend),
-            None => fork_join::gather_lines(local, members, region.crowd, attend),
+            Some(channel) => channel.gather(local, members, region.threads, attend),
+            None => fork_join::gather_lines(local, members, region.threads, attend),
         }
-        calls.end(local, region.crowd);
+        calls.end(local, region.threads);
         guard.leave();
         local.vacate(depth);
         Some(Joined { members, is_broadcast: channel.is_some(), local, depth })

@@ -112,7 +112,7 @@ impl Drop for Announced {
 /// Waits until `done` holds, which the end of an offer to `worker` may bring about.
 fn wait(worker: &Worker, mut done: impl FnMut() -> bool) {
     let local = local();
-    spin_policy::wait(worker.offers(), local, local.membership().crowd, || {}, || done().into());
+    spin_policy::wait(worker.offers(), local, local.membership().threads, || {}, || done().into());
 }
 
 struct Visit<'a, F> {

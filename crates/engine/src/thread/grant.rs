@@ -90,7 +90,7 @@ impl Local {
         if wanted > 1 && !membership.root.is_null() {
             // SAFETY: - as in `borrow`: the root's region is open.
             unsafe { &*self.lender() }
-                .note_wanted(wanted.saturating_mul(membership.crowd as usize));
+                .note_wanted(wanted.saturating_mul(membership.threads as usize));
         }
     }
 
@@ -123,8 +123,8 @@ impl Local {
     }
 
     /// Before a region of `size` threads, more than one, that was opened at `depth`, where the
-    /// thread `is_root` or not: its crowd (see
-    /// [`Membership::crowd`](crate::thread::membership::Membership)).
+    /// thread `is_root` or not: how many run at the same time (see
+    /// [`Membership::threads`](crate::thread::membership::Membership)).
     #[inline]
     pub(crate) fn occupy(&self, depth: usize, is_root: bool, size: u32) -> u32 {
         self.counters().forked(size);
@@ -135,7 +135,7 @@ impl Local {
         } else if let Some(managed) = source::managed() {
             managed.forked(size);
         }
-        self.crowd(is_outermost, is_root, size)
+        self.threads(is_outermost, is_root, size)
     }
 
     /// After the join of a region that [`Local::occupy`] was told of.
@@ -151,16 +151,16 @@ impl Local {
 
     /// Before `size` threads of this master work: how many work then.
     #[inline]
-    pub fn crowd_of(&self, size: u32) -> u32 {
-        self.crowd(self.is_outermost(), self.is_root(), size)
+    pub fn threads_of(&self, size: u32) -> u32 {
+        self.threads(self.is_outermost(), self.is_root(), size)
     }
 
     #[inline]
-    fn crowd(&self, is_outermost: bool, is_root: bool, size: u32) -> u32 {
+    fn threads(&self, is_outermost: bool, is_root: bool, size: u32) -> u32 {
         if !is_outermost {
             return match self.head_of(is_root) {
-                Some(head) => head.crowd(size),
-                None => self.membership.get().crowd.saturating_mul(size),
+                Some(head) => head.threads(size),
+                None => self.membership.get().threads.saturating_mul(size),
             };
         }
         if program().masters().are_one() {

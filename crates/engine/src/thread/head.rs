@@ -12,7 +12,7 @@ pub struct Head<'a> {
     total: usize,
     follows: Follows<'a>,
     /// Threads of the program that run when all groups are full.
-    crowd: u32,
+    threads: u32,
 }
 
 /// What may make a group smaller while it is open.
@@ -33,9 +33,9 @@ impl<'a> Head<'a> {
         index: usize,
         total: usize,
         follows: Follows<'a>,
-        crowd: u32,
+        threads: u32,
     ) -> Self {
-        Self { sizes, index, total, follows, crowd }
+        Self { sizes, index, total, follows, threads }
     }
 
     /// Threads that the group got.
@@ -64,9 +64,9 @@ impl<'a> Head<'a> {
     }
 
     /// Threads of the program that run when a region of this group has `size`.
-    pub(crate) fn crowd(&self, size: u32) -> u32 {
+    pub(crate) fn threads(&self, size: u32) -> u32 {
         let own = u32::try_from(self.own()).unwrap_or(u32::MAX);
-        self.crowd.saturating_add(size.saturating_sub(own))
+        self.threads.saturating_add(size.saturating_sub(own))
     }
 }
 
@@ -121,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn a_region_larger_than_its_group_adds_to_the_crowd() {
+    fn a_region_larger_than_its_group_adds_to_the_threads_that_run() {
         let head = Head::new(&[4, 12], 0, 16, Follows::Grant, 16);
-        assert_eq!(head.crowd(2), 16);
-        assert_eq!(head.crowd(4), 16);
-        assert_eq!(head.crowd(6), 18);
+        assert_eq!(head.threads(2), 16);
+        assert_eq!(head.threads(4), 16);
+        assert_eq!(head.threads(6), 18);
     }
 }

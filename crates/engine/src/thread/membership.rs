@@ -16,7 +16,7 @@ pub struct Membership {
     /// times the teams around it (whose other members fork alike, most likely), and other masters'
     /// teams. Where they are more than the processors, a waiter may wait for a thread that has
     /// none, and must not spin (D15).
-    pub crowd: u32,
+    pub threads: u32,
     /// The root of the region; null outside any region.
     pub root: *const Root,
     /// What the member's result rides home on; `None` for the master, which is at home.
@@ -25,7 +25,7 @@ pub struct Membership {
 
 impl Membership {
     pub const OUTSIDE: Self =
-        Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null(), result_place: None };
+        Self { id: 0, size: 1, level: 0, threads: 1, root: ptr::null(), result_place: None };
 }
 
 /// The line in which a member arrives.
@@ -77,7 +77,7 @@ impl Region {
             id,
             size: self.size,
             level: self.level,
-            crowd: self.crowd,
+            threads: self.threads,
             root: self.root,
             result_place,
         }
@@ -93,7 +93,7 @@ impl WorkDescriptor {
             id: id.into(),
             size: size.into(),
             level: level.into(),
-            crowd: self.crowd(),
+            threads: self.threads(),
             root,
             result_place,
         }

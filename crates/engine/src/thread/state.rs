@@ -274,20 +274,20 @@ impl Local {
 
     /// Runs `work` as `member` of a region of several parts inside the region that the thread is
     /// in, which has no workers of its own: threads of the region around run its parts. `level` and
-    /// `crowd`: one level above those of the thread that forked it.
+    /// `threads`: one level above those of the thread that forked it.
     ///
     /// # Safety
     /// - `work` may be called with `data` as this member now, and does not unwind.
     pub unsafe fn run_part(
         &self,
         member: Member,
-        (level, crowd): (u32, u32),
+        (level, threads): (u32, u32),
         work: Work,
         data: *const (),
     ) {
         let Member { id, size } = member;
         let root = self.membership.get().root;
-        self.run(Membership { id, size, level, crowd, root, result_place: None }, work, data);
+        self.run(Membership { id, size, level, threads, root, result_place: None }, work, data);
     }
 
     /// The workers of a team of `size` that `reserve` made room for.

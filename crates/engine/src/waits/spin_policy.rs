@@ -60,49 +60,49 @@ pub const HOT: u64 = 2000;
 const FIRST_LOOKS: usize = 16;
 /// Looks between two readings of the clock.
 const LOOKS_PER_READING: u32 = 32;
-/// The fewest times that a thread of a crowded team hands its processor over before it sleeps: each
-/// may be for a time slice.
+/// The fewest times that a thread of an oversubscribed team hands its processor over before it
+/// sleeps: each may be for a time slice.
 const HAND_OVERS: u32 = 3;
 
-/// True when one of `crowd` threads may spin for a moment.
-pub fn may_spin(crowd: u32) -> bool {
-    !is_crowded(crowd) && program().config().waiting != Waiting::Passive
+/// True when one of `threads` threads may spin for a moment.
+pub fn may_spin(threads: u32) -> bool {
+    !is_oversubscribed(threads) && program().config().waiting != Waiting::Passive
 }
 
 /// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true
 /// when `look` came to hold. Nothing is set up for it and nothing has to be cleared away after it,
 /// which a short wait would feel.
 #[inline]
-pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
-    may_spin(crowd)
+pub(crate) fn holds_soon(threads: u32, mut look: impl FnMut() -> bool) -> bool {
+    may_spin(threads)
         && (0..FIRST_LOOKS).any(|_| {
             platform::sync::pause();
             look()
         })
 }
 
-/// What a thread finds that waits for any of `threads`: one that waits for the caller's own
+/// What a thread finds that waits for any of `awaited`: one that waits for the caller's own
 /// processor gets it. Cost: some 5 us for each of a few threads, once in a millisecond.
 #[cold]
 pub fn beside(
     waiter: &impl AsRef<Waiter>,
-    crowd: u32,
-    threads: impl Iterator<Item = Tid>,
+    threads: u32,
+    awaited: impl Iterator<Item = Tid>,
 ) -> Advice {
-    if is_crowded(crowd) {
+    if is_oversubscribed(threads) {
         // They take turns anyway.
         return Advice::Spin;
     }
-    match waiter.as_ref().stragglers().any_waits_for(current_cpu(), threads) {
+    match waiter.as_ref().stragglers().any_waits_for(current_cpu(), awaited) {
         Some(true) => Advice::HandOver,
         Some(false) => Advice::Spin,
         None => Advice::Later,
     }
 }
 
-/// True when `crowd` threads are more than the program has processors now.
-pub(crate) fn is_crowded(crowd: u32) -> bool {
-    !source::has_room_for(crowd as usize)
+/// True when `threads` threads are more than the program has processors now.
+pub(crate) fn is_oversubscribed(threads: u32) -> bool {
+    !source::has_room_for(threads as usize)
 }
 
 /// What a waiting thread found when it looked around.
@@ -131,9 +131,9 @@ pub(crate) enum Wait {
     Idle,
 }
 
-/// Microseconds that one of `crowd` threads may spin now.
-pub(crate) fn limit(waiter: &Waiter, crowd: u32, wait: Wait) -> u64 {
-    if is_crowded(crowd) {
+/// Microseconds that one of `threads` threads may spin now.
+pub(crate) fn limit(waiter: &Waiter, threads: u32, wait: Wait) -> u64 {
+    if is_oversubscribed(threads) {
         return 0;
     }
     let has_processor_for_each = || {
@@ -190,25 +190,25 @@ fn allowed(
 pub fn wait<A: Into<Advice>>(
     point: &WaitPoint,
     waiter: &impl AsRef<Waiter>,
-    crowd: u32,
+    threads: u32,
     linger: impl FnMut() -> A,
     look: impl FnMut() -> Look,
 ) {
     let sleep = |look| point.sleep_until(look);
-    wait_by(sleep, waiter.as_ref(), (crowd, Wait::Inside), linger, look);
+    wait_by(sleep, waiter.as_ref(), (threads, Wait::Inside), linger, look);
 }
 
-/// Waits until `look` says `Ready`, as one of `crowd` threads: spins as the rules allow, calling
+/// Waits until `look` says `Ready`, as one of `threads` threads: spins as the rules allow, calling
 /// `linger` once when that takes longer than [`SHORT`], or before it sleeps, and again while it
 /// says `Later`; then calls `sleep` with it, which sleeps until it does.
 pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     waiter: &Waiter,
-    (crowd, wait): (u32, Wait),
+    (threads, wait): (u32, Wait),
     linger: impl FnMut() -> A,
     mut look: L,
 ) {
-    if is_crowded(crowd) {
+    if is_oversubscribed(threads) {
         // Not one look more: the thread that this one waits for most likely comes after it in the
         // kernel's queue (D15).
         if look() != Look::Ready {
@@ -217,7 +217,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
         return;
     }
     let mut spell = Spell::default();
-    match spell.spin(waiter, (crowd, wait), linger, &mut look) {
+    match spell.spin(waiter, (threads, wait), linger, &mut look) {
         Spun::Ready => {}
         // How long others kept the processor says nothing about how long to spin.
         Spun::ReadyAfterOthers(spun) => return waiter.counters().waited(spun),
@@ -231,9 +231,9 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     }
 }
 
-/// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where
-/// other processes would get it. How long others kept the processor says nothing about how long to
-/// spin where there is one for each.
+/// The wait of a thread of an oversubscribed team: it hands its processor over, or sleeps at once
+/// where other processes would get it. How long others kept the processor says nothing about how
+/// long to spin where there is one for each.
 fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     waiter: &Waiter,
@@ -294,7 +294,7 @@ impl Spell {
     fn spin<A: Into<Advice>>(
         &mut self,
         waiter: &Waiter,
-        (crowd, wait): (u32, Wait),
+        (threads, wait): (u32, Wait),
         mut linger: impl FnMut() -> A,
         look: &mut impl FnMut() -> Look,
     ) -> Spun {
@@ -312,7 +312,7 @@ impl Spell {
             }
             waiter.safe_point();
             let spun = self.read_clock();
-            let allowed = limit(waiter, crowd, wait);
+            let allowed = limit(waiter, threads, wait);
             let is_over = spun >= Ticks::about_us(allowed);
             let gives_way =
                 (is_over || spun > Ticks::about_us(SHORT)) && self.gives_way(&mut linger);
@@ -361,10 +361,10 @@ fn yields_go_to_others(waiter: &Waiter) -> bool {
         && !source::managed_already().is_some_and(Managed::takes_turns)
 }
 
-/// Hands the processor over to any thread that wants it: in a crowded team most likely the sibling
-/// that this thread waits for, and a yield costs less than a sleep. Where no thread takes it a
-/// yield returns at once, and this goes on for `us` microseconds. True when the condition came to
-/// hold.
+/// Hands the processor over to any thread that wants it: in an oversubscribed team most likely
+/// the sibling that this thread waits for, and a yield costs less than a sleep. Where no thread
+/// takes it a yield returns at once, and this goes on for `us` microseconds. True when the
+/// condition came to hold.
 fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
     thread::yield_now();
     let seen = look();

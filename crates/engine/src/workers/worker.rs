@@ -61,13 +61,13 @@ pub(crate) struct Progress {
     pub(crate) line: u64,
     /// The next ticket of the open ring.
     ticket: u64,
-    /// Crowd of the last region.
-    pub(crate) crowd: u32,
+    /// Threads that run at the same time as the last region's.
+    pub(crate) threads: u32,
 }
 
 impl Progress {
     /// Of a worker that has seen nothing.
-    pub(crate) const NONE: Self = Self { line: 0, ticket: 0, crowd: 1 };
+    pub(crate) const NONE: Self = Self { line: 0, ticket: 0, threads: 1 };
 }
 
 #[derive(Debug)]
@@ -204,7 +204,7 @@ impl Worker {
     #[inline]
     pub(crate) fn data_of(&self, descriptor: &WorkDescriptor) -> *const () {
         let place = self.captures();
-        if descriptor.crowd & CARRIED != 0 {
+        if descriptor.threads & CARRIED != 0 {
             return place;
         }
         // SAFETY: - the master put an address there, and no thread writes the line before this work
@@ -255,7 +255,7 @@ impl Worker {
         // SAFETY: - caller's contract: it has finished `line`, or found it taken back.
         match unsafe { self.slot.poll(progress.line) } {
             Supplied::Work(number, descriptor) => {
-                (progress.line, progress.crowd) = (number, descriptor.crowd());
+                (progress.line, progress.threads) = (number, descriptor.threads());
                 Some((number, descriptor))
             }
             Supplied::TakenBack(number) => {

@@ -38,14 +38,14 @@ const STACK: usize = 8 << 20;
 
 /// See the module head.
 pub(super) struct Host {
-    desk: CachePadded<Mutex<Desk>>,
+    intake: CachePadded<Mutex<Intake>>,
     /// Where the thread sleeps.
     point: WaitPoint,
     born: Born,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Intake {
     /// Tasks for the next scope.
     queue: Vec<Arc<dyn Run>>,
     /// The way into the scope that is open.
@@ -66,7 +66,7 @@ pub(super) fn host() -> &'static Host {
             return host;
         }
         let fresh = Box::into_raw(Box::new(Host {
-            desk: CachePadded::new(Mutex::new(Desk::default())),
+            intake: CachePadded::new(Mutex::new(Intake::default())),
             point: WaitPoint::new(),
             born: Born::now(),
         }));
@@ -84,25 +84,25 @@ pub(super) fn host() -> &'static Host {
 }
 
 impl Host {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
+    fn intake(&self) -> MutexGuard<'_, Intake> {
         // Nothing of the program's runs under the lock.
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// H1.
     pub(super) fn take_in(&'static self, job: Arc<dyn Run>) {
-        let mut desk = self.desk();
-        if !desk.has_thread {
+        let mut intake = self.intake();
+        if !intake.has_thread {
             if !self.start() {
-                drop(desk);
+                drop(intake);
                 return run_for_host(job);
             }
-            desk.has_thread = true;
+            intake.has_thread = true;
         }
-        desk.count += 1;
-        let Some(spawner) = &desk.open else {
-            desk.queue.push(job);
-            drop(desk);
+        intake.count += 1;
+        let Some(spawner) = &intake.open else {
+            intake.queue.push(job);
+            drop(intake);
             return self.point.notify_all();
         };
         spawner.spawn(move |_| self.run(job));
@@ -111,10 +111,10 @@ impl Host {
     /// Runs a job; H2.
     fn run(&self, job: Arc<dyn Run>) {
         run_for_host(job);
-        let mut desk = self.desk();
-        desk.count -= 1;
-        let closed = if desk.count == 0 { desk.open.take() } else { None };
-        drop(desk);
+        let mut intake = self.intake();
+        intake.count -= 1;
+        let closed = if intake.count == 0 { intake.open.take() } else { None };
+        drop(intake);
         drop(closed);
     }
 
@@ -143,7 +143,7 @@ impl Host {
     fn live(&'static self) -> ! {
         program().config().threads.begin(0);
         loop {
-            engine::wait(&self.point, || !self.desk().queue.is_empty());
+            engine::wait(&self.point, || !self.intake().queue.is_empty());
             self.serve();
         }
     }
@@ -152,11 +152,11 @@ impl Host {
     fn serve(&'static self) {
         scope(|s| {
             let spawner = s.spawner();
-            let mut desk = self.desk();
-            let jobs = std::mem::take(&mut desk.queue);
+            let mut intake = self.intake();
+            let jobs = std::mem::take(&mut intake.queue);
             // Those that wait are counted: none can close the scope before this.
-            desk.open = Some(spawner);
-            drop(desk);
+            intake.open = Some(spawner);
+            drop(intake);
             for job in jobs {
                 s.spawn(move |_| self.run(job));
             }

@@ -27,7 +27,7 @@
 //! when a half is done or the region over, is that of [`WaitPoint`].
 //!
 //! # What touches what
-//! `Mate::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member. `Course`:
+//! `Slot::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member. `Course`:
 //! written by member 0.
 //!
 //! # Papers
@@ -68,7 +68,7 @@ const LONGEST_REST: u64 = 12;
 /// See the module head.
 #[derive(Debug)]
 pub(crate) struct JoinTeam {
-    mates: Box<[Mate]>,
+    slots: Box<[Slot]>,
     idle: Idle,
     /// The scope whose members these are.
     around: Option<Around>,
@@ -106,7 +106,7 @@ unsafe impl Send for Around {}
 unsafe impl Sync for Around {}
 
 #[derive(Debug)]
-struct Mate {
+struct Slot {
     deque: Deque<Frame>,
     rare: CachePadded<Rare>,
 }
@@ -136,7 +136,7 @@ thread_local! {
 
 impl JoinTeam {
     pub(crate) fn new(size: usize) -> Box<Self> {
-        let mate = || Mate {
+        let slot = || Slot {
             deque: Deque::new(),
             rare: CachePadded::new(Rare {
                 point: WaitPoint::new(),
@@ -146,9 +146,9 @@ impl JoinTeam {
                 rest: Cell::new(0),
             }),
         };
-        let mates = (0..size).map(|_| mate()).collect();
+        let slots = (0..size).map(|_| slot()).collect();
         Box::new(Self {
-            mates,
+            slots,
             idle: Idle::new(size),
             around: None,
             nearness: Nearness::default(),
@@ -163,10 +163,10 @@ impl JoinTeam {
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten();
         let spare =
-            spare.filter(|join_team| join_team.mates.len() == size && !join_team.is_parents());
+            spare.filter(|join_team| join_team.slots.len() == size && !join_team.is_parents());
         let mut join_team = spare.unwrap_or_else(|| Self::new(size));
         join_team.nearness.update(workers);
-        join_team.mates[0].rare.occupant.is_me(local());
+        join_team.slots[0].rare.occupant.is_me(local());
         join_team
     }
 
@@ -184,7 +184,7 @@ impl JoinTeam {
 
     /// How many members it has.
     pub(super) fn size(&self) -> usize {
-        self.mates.len()
+        self.slots.len()
     }
 
     /// Keeps a join team for the calling thread's next region; its own is joined.
@@ -229,18 +229,18 @@ impl<'a> Seat<'a> {
         self.index
     }
 
-    fn mate(self) -> &'a Mate {
-        &self.join_team.mates[self.index as usize]
+    fn slot(self) -> &'a Slot {
+        &self.join_team.slots[self.index as usize]
     }
 
     /// The other members, near ones first.
     #[inline]
     fn others(self) -> impl Iterator<Item = usize> + use<'a> {
-        self.join_team.nearness.others(self.index as usize, self.join_team.mates.len())
+        self.join_team.nearness.others(self.index as usize, self.join_team.slots.len())
     }
 
     pub(super) fn deque(self) -> &'a Deque<Frame> {
-        &self.mate().deque
+        &self.slot().deque
     }
 
     /// True when a half may be offered: less are open than thieves want.
@@ -262,11 +262,11 @@ impl<'a> Seat<'a> {
         let me = Runner { member: self.index, tag: deque.tag() }.pack();
         let may_take = |&member: &usize| {
             // ORDERING: Relaxed - see Waiting in the module head.
-            let wants = self.join_team.mates[member].rare.wants.load(Relaxed);
+            let wants = self.join_team.slots[member].rare.wants.load(Relaxed);
             wants == ANYTHING || wants == me
         };
         let candidates = self.others().filter(may_take);
-        self.join_team.idle.wake_one(candidates, |member| &self.join_team.mates[member].rare.point);
+        self.join_team.idle.wake_one(candidates, |member| &self.join_team.slots[member].rare.point);
         if let Some(Around { scope, wake, .. }) = self.join_team.around {
             // SAFETY: - `serve`'s contract.
             unsafe { wake(scope, self.index as usize) };
@@ -284,13 +284,13 @@ impl<'a> Seat<'a> {
 
     /// The calling thread is the member; those that wait long for it are to know.
     pub(crate) fn is_here(self) {
-        self.mate().rare.occupant.is_me(local());
+        self.slot().rare.occupant.is_me(local());
     }
 
     /// True when some member may have offered a half that [`Seat::run_any`] would run.
     pub(crate) fn may_run_any(self) -> bool {
         self.deque().is_empty()
-            && self.others().any(|victim| !self.join_team.mates[victim].deque.is_empty())
+            && self.others().any(|victim| !self.join_team.slots[victim].deque.is_empty())
     }
 
     /// Runs a half that another member offered, by a member that waits in a way of its own. False
@@ -300,8 +300,8 @@ impl<'a> Seat<'a> {
         if !self.may_run_any() {
             return false;
         }
-        let mates = &self.join_team.mates;
-        let steal = |victim: usize| mates[victim].deque.steal(None);
+        let slots = &self.join_team.slots;
+        let steal = |victim: usize| slots[victim].deque.steal(None);
         let Some(frame) = self.others().find_map(steal) else { return false };
         begin();
         self.run_stolen(frame, is_over);
@@ -323,7 +323,7 @@ impl<'a> Seat<'a> {
         let mut done = true;
         let thief = || match frame.state() {
             State::Runs(thief) => {
-                self.join_team.mates[thief.member as usize].rare.occupant.thread()
+                self.join_team.slots[thief.member as usize].rare.occupant.thread()
             }
             _ => None,
         };
@@ -342,7 +342,7 @@ impl<'a> Seat<'a> {
     /// Runs what others offer until the region is over; first of all `second`, the second half of
     /// the outermost join.
     pub(super) fn work(self, second: &Frame, course: &Course) {
-        self.mate().rare.occupant.is_me(local());
+        self.slot().rare.occupant.is_me(local());
         let tag = self.begin();
         if second.claim(Runner { member: self.index, tag: self.deque().tag() }) {
             // SAFETY: - claimed just now; the half lives until the region is joined.
@@ -377,15 +377,15 @@ impl<'a> Seat<'a> {
     pub(super) fn end_region(self, course: &Course) {
         // ORDERING: Release - pairs with `work`.
         course.ended.store(true, Release);
-        for mate in &self.join_team.mates[1..] {
-            mate.rare.point.notify_all();
+        for slot in &self.join_team.slots[1..] {
+            slot.rare.point.notify_all();
         }
     }
 
     /// A look for something that belongs to what `thief` runs, by a member that waits until
     /// `is_over`.
     fn look_at(self, thief: Runner, is_over: impl Fn() -> bool) -> Look {
-        match self.join_team.mates[thief.member as usize].deque.steal(Some(thief.tag)) {
+        match self.join_team.slots[thief.member as usize].deque.steal(Some(thief.tag)) {
             Some(frame) => self.run_stolen(frame, is_over),
             None => self.go_idle(thief.pack()),
         }
@@ -393,8 +393,8 @@ impl<'a> Seat<'a> {
 
     /// A look for anything, likewise.
     fn look_around(self, is_over: impl Fn() -> bool) -> Look {
-        let mates = &self.join_team.mates;
-        let stolen = self.others().find_map(|victim| mates[victim].deque.steal(None));
+        let slots = &self.join_team.slots;
+        let stolen = self.others().find_map(|victim| slots[victim].deque.steal(None));
         match stolen {
             Some(frame) => self.run_stolen(frame, is_over),
             None => self.go_idle(ANYTHING),
@@ -402,7 +402,7 @@ impl<'a> Seat<'a> {
     }
 
     fn go_idle(self, wants: u64) -> Look {
-        let rare = &self.mate().rare;
+        let rare = &self.slot().rare;
         // ORDERING: Relaxed - see Waiting in the module head.
         if rare.wants.load(Relaxed) != wants {
             rare.wants.store(wants, Relaxed);
@@ -413,9 +413,9 @@ impl<'a> Seat<'a> {
     /// Waits for the thread that `awaited` says, if any.
     fn wait(self, awaited: impl Fn() -> Option<Tid>, look: impl FnMut() -> Look) {
         let local = local();
-        let crowd = local.membership().crowd;
-        let look_around = || spin_policy::beside(local, crowd, awaited().into_iter());
-        spin_policy::wait(&self.mate().rare.point, local, crowd, look_around, look);
+        let threads = local.membership().threads;
+        let look_around = || spin_policy::beside(local, threads, awaited().into_iter());
+        spin_policy::wait(&self.slot().rare.point, local, threads, look_around, look);
         self.join_team.idle.take(self.index as usize);
     }
 
@@ -436,8 +436,8 @@ impl<'a> Seat<'a> {
 
     /// Rests after a theft that was worth `work` ticks.
     fn rest_after(self, work: u64, is_over: impl Fn() -> bool) {
-        let rest = &self.mate().rare.rest;
-        if work >= Ticks::about_us(SMALL) || !spin_policy::may_spin(local().membership().crowd) {
+        let rest = &self.slot().rare.rest;
+        if work >= Ticks::about_us(SMALL) || !spin_policy::may_spin(local().membership().threads) {
             rest.set(0);
             return;
         }
@@ -450,7 +450,7 @@ impl<'a> Seat<'a> {
 
     /// Begins a piece of work: a fresh tag. Returns the tag of what the member was at.
     fn begin(self) -> u32 {
-        let tags = &self.mate().rare.tags;
+        let tags = &self.slot().rare.tags;
         tags.set(tags.get().wrapping_add(1).max(1));
         // SAFETY: - the seat is on its owner's thread. Its items are gone: it waits for a half that
         //           was stolen, and with that all older ones were; or it has not pushed any.
@@ -467,6 +467,6 @@ impl<'a> Seat<'a> {
     fn run(self, frame: *const Frame) {
         // SAFETY: - the callers took it just now.
         let joiner = unsafe { Frame::run(frame) };
-        self.join_team.mates[joiner as usize].rare.point.notify_all();
+        self.join_team.slots[joiner as usize].rare.point.notify_all();
     }
 }

@@ -5,6 +5,10 @@
 //! that waits for number j looks at one line for a number of at least j. No deadlock: the lowest
 //! iteration that is not done waits only for lower ones.
 //!
+//! The drop-in library's OpenMP loops have the same protocol ([`engine::stage`]) and another map:
+//! where OpenMP's schedule deals, the owner of an iteration is not known, so that there a number
+//! stands for a chunk and not for a member.
+//!
 //! # Papers
 //! P1 section 5.2 (F9). Where the dependences are those of neighbours in nested loops,
 //! [`pipeline`](super::pipeline) hands over a block at a time.

@@ -283,19 +283,19 @@ impl<'scope> Overlap<'scope, '_> {
 
     fn wait_for_workers(&self) {
         let (host, leader, local) = (self.host(), self.leader.borrow(), local());
-        let crowd = local.membership().crowd;
+        let threads = local.membership().threads;
         // They use what the caller would free.
         let guard = NoUnwinding::enter();
         fork_join::gather(
             leader.workers(),
-            crowd,
+            threads,
             |worker| leader.has_arrived(&host.constructs, worker),
             |worker, look| {
                 fork_join::wait_late_at(
                     &host.arrivals,
                     self.workers[worker],
                     local,
-                    crowd,
+                    threads,
                     self.workers,
                     look,
                 )
@@ -363,7 +363,7 @@ impl Host {
                 found = unsafe { follower.look(&self.constructs) };
                 found.is_some().into()
             };
-            spin_policy::wait(&self.news, local, local.membership().crowd, || {}, look);
+            spin_policy::wait(&self.news, local, local.membership().threads, || {}, look);
             let Some((work, data)) = found.and_then(Part::work) else { return };
             // SAFETY: - P2, and `fork` supplied a work that may be called with it on any member.
             unsafe { work(data, member) };

@@ -33,7 +33,7 @@ pub(crate) struct Part {
     pub(crate) work: Work,
     /// See `work`.
     pub(crate) data: *const (),
-    /// Level and crowd of that region.
+    /// That region's level, and the threads that run at the same time.
     pub(crate) place: (u32, u32),
     /// How many members it has.
     pub(crate) size: u32,

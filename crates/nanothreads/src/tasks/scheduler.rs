@@ -42,7 +42,7 @@ use std::sync::{Arc, PoisonError};
 
 /// See the module head.
 pub(crate) struct Scheduler {
-    pub(super) members: Box<[Desk]>,
+    pub(super) members: Box<[MemberState]>,
     pub(super) stealers: Box<[Stealer<NanoPtr>]>,
     pub(super) global: Global,
     pub(super) idle: Idle,
@@ -81,7 +81,7 @@ thread_local! {
 }
 
 /// What a member has at the scheduler.
-pub(super) struct Desk {
+pub(super) struct MemberState {
     pub(super) own: CachePadded<Own>,
     /// Writers: the threads that make started nano-threads ready.
     pub(super) inbox: CachePadded<Inbox<Node>>,
@@ -93,10 +93,10 @@ pub(super) struct Desk {
 
 // SAFETY: - `own` is touched by the member's thread only, through `Seat`; the other fields are
 // `Sync`.
-unsafe impl Sync for Desk {}
+unsafe impl Sync for MemberState {}
 // SAFETY: - nano-threads in the queues are `Send`; started ones are there only while the team's
 // threads run.
-unsafe impl Send for Desk {}
+unsafe impl Send for MemberState {}
 
 /// # Safety
 /// - `scope` is a live scheduler.
@@ -125,8 +125,8 @@ fn end_child() -> ! {
 impl Scheduler {
     /// The scheduler of a team of `size`.
     pub(crate) fn new(size: usize) -> Self {
-        let members: Box<[Desk]> = (0..size)
-            .map(|_| Desk {
+        let members: Box<[MemberState]> = (0..size)
+            .map(|_| MemberState {
                 own: CachePadded::new(Own::new()),
                 inbox: CachePadded::new(Inbox::new()),
                 point: CachePadded::new(WaitPoint::new()),

@@ -174,7 +174,7 @@ where
     let seat = unsafe { scheduler.seat(member.id as usize) };
     seat.enter(call::<B, R>, data);
     // Joins inside are the scope's.
-    let _here = seat.mate().map(join::at);
+    let _here = seat.join_seat().map(join::at);
     if member.id != 0 {
         seat.work_as_member(|| scheduler.has_ended());
         guard.leave();

@@ -226,12 +226,12 @@ impl<'a> Seat<'a> {
         own.leaves.set(false);
         if self.scheduler.is_of_parts {
             let region = local.membership();
-            let place = (region.level, region.crowd);
+            let place = (region.level, region.threads);
             own.offers.begin(join::around(), Part { work, data, place, size: region.size });
         }
         self.scheduler.members[self.index].occupant.is_me(local);
-        if let Some(mate) = self.mate() {
-            mate.is_here();
+        if let Some(join_seat) = self.join_seat() {
+            join_seat.is_here();
         }
     }
 

@@ -234,7 +234,7 @@ impl<'a> TeamMember<'a> {
         let local = local();
         let missing = || self.region.before_section(own as u64);
         let look = || (turns.is_turn(own) || stop.is_raised() || missing().is_some()).into();
-        spin_policy::wait(turns.point(own), local, local.membership().crowd, || {}, look);
+        spin_policy::wait(turns.point(own), local, local.membership().threads, || {}, look);
         if !turns.is_turn(own) {
             match missing() {
                 Some(missing) if !stop.is_raised() => {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const MEMBERS: usize = 64;
 
 /// This process has teams of 64.
-fn crowd() {
+fn oversubscribe() {
     assert!(nanothreads::builder().sizer(Fixed::new(MEMBERS)).install().is_ok());
 }
 
@@ -66,14 +66,14 @@ fn loops_that_wait() {
 #[test]
 fn sixty_four_members_on_one_processor_hand_their_turns_on() {
     own_process!(1);
-    crowd();
+    oversubscribe();
     loops_that_wait();
 }
 
 #[test]
 fn sixty_four_members_on_two_processors_hand_their_turns_on() {
     own_process!(2);
-    crowd();
+    oversubscribe();
     loops_that_wait();
 }
 
@@ -143,6 +143,6 @@ fn waiting_costs_no_processor_time() {
 #[test]
 fn members_that_wait_for_their_turn_sleep() {
     own_process!(1);
-    crowd();
+    oversubscribe();
     waiting_costs_no_processor_time();
 }

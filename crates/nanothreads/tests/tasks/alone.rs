@@ -77,7 +77,7 @@ fn a_wait_for_an_inner_scope_runs_no_task_of_the_outer_one() {
     scope(|s| {
         for _ in 0..20 {
             s.spawn(|_| {
-                assert!(!INSIDE.get(), "a stranger ran on top of a waiting stack");
+                assert!(!INSIDE.get(), "a task of the outer scope ran on top of a waiting stack");
                 INSIDE.set(true);
                 scope(|s| {
                     for _ in 0..5 {

@@ -41,8 +41,9 @@ const RUNS: i32 = 8;
 /// a thief pays for the lines once.
 const BATCH: usize = 8;
 
-/// Tasks of strangers that a waiting member moves out of its way in others' deques, for each wait.
-const STRANGERS: u32 = 4;
+/// Tasks that are no descendants, which a waiting member moves out of its way in others' deques, at
+/// most, for each wait.
+const UNRELATED: u32 = 4;
 
 /// Some region of this process has had a task.
 static WERE_ANY: AtomicBool = AtomicBool::new(false);
@@ -261,7 +262,7 @@ impl Queues {
         id: u32,
         size: u32,
         wanted: impl Fn(NonNull<Explicit>) -> bool,
-        strangers: &mut u32,
+        unrelated: &mut u32,
     ) -> Option<NonNull<Explicit>> {
         if let Some(task) = self.urgent.take(&wanted) {
             return Some(task);
@@ -282,14 +283,14 @@ impl Queues {
             self.unowned.push(Ready(task));
         }
         for victim in victims(id, size) {
-            if *strangers >= STRANGERS {
+            if *unrelated >= UNRELATED {
                 return None;
             }
             if let Some(task) = steal(|| self.deque(victim).others.steal()) {
                 if wanted(task) {
                     return Some(task);
                 }
-                *strangers += 1;
+                *unrelated += 1;
                 self.unowned.push(Ready(task));
             }
         }

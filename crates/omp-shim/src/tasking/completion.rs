@@ -60,8 +60,8 @@ pub(super) fn complete_untold(frame: &Frame, task: &Explicit) {
 /// member that calls; none for a thread that is not of the team, or when an event made the task
 /// complete.
 pub(super) fn complete(team: &Team, id: Option<u32>, by_event: bool, task: &Explicit) {
-    // A stranger outlives the team's last task in here: the team waits for it before its memory
-    // goes.
+    // A thread that is not of the team outlives the team's last task in here: the team waits for
+    // it before its memory goes.
     let _visit = id.is_none().then(|| team.tasks.visit());
     let is_watched = task.node.is_watched();
     let released = release_successors(team, id.filter(|_| !by_event), task);

@@ -30,13 +30,13 @@ pub(crate) fn wait_for_predecessors(frame: &Frame, dependences: &[Dependence]) {
 /// Runs descendants of the current task until `done` (I3).
 pub(super) fn wait_running(frame: &Frame, mut done: impl FnMut() -> bool) {
     let current = frame.task();
-    let mut strangers = 0;
+    let mut unrelated = 0;
     engine::wait(&frame.team().wait, || {
         loop {
             if done() {
                 return true;
             }
-            if !run_descendant_sparing(frame, current, &mut strangers) {
+            if !run_descendant_sparing(frame, current, &mut unrelated) {
                 return false;
             }
         }
@@ -47,15 +47,15 @@ fn run_descendant(frame: &Frame, ancestor: &Task) -> bool {
     run_descendant_sparing(frame, ancestor, &mut 0)
 }
 
-/// Runs one descendant of `ancestor`, if one is to be found. `strangers` counts the tasks of others
+/// Runs one descendant of `ancestor`, if one is to be found. `unrelated` counts the other tasks
 /// that were taken from other members' queues in vain.
-fn run_descendant_sparing(frame: &Frame, ancestor: &Task, strangers: &mut u32) -> bool {
+fn run_descendant_sparing(frame: &Frame, ancestor: &Task, unrelated: &mut u32) -> bool {
     let wanted = |task: NonNull<Explicit>| {
         // SAFETY: - a queued task is alive until it is run, and the caller took it out of its
         // queue.
         unsafe { task.as_ref() }.task.descends_from(ancestor)
     };
-    match frame.team().tasks.take_if(frame.id, frame.size, wanted, strangers) {
+    match frame.team().tasks.take_if(frame.id, frame.size, wanted, unrelated) {
         Some(task) => {
             // SAFETY: - taken out of the queue: this thread alone runs it.
             execute(frame, unsafe { task.as_ref() });

@@ -148,8 +148,8 @@ static void events(void) {
   }
 }
 
-/* A taskwait that ran a stranger's task here would take the lock twice on one thread and hang. */
-static void no_strangers(void) {
+/* A taskwait that ran an unrelated task here would take the lock twice on one thread and hang. */
+static void no_unrelated(void) {
   omp_lock_t lock;
   int entered = 0;
   omp_init_lock(&lock);
@@ -260,7 +260,7 @@ int main(void) {
   loops();
   reductions();
   events();
-  no_strangers();
+  no_unrelated();
   sets();
   included();
   puts("ok");

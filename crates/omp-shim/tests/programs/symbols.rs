@@ -151,14 +151,14 @@ fn the_static_library_shows_openmp_names_only_and_links_beside_another_rust_libr
     let text = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     assert!(names.contains(&"GOMP_parallel") && names.contains(&"omp_set_lock_"), "{names:?}");
-    let strangers: Vec<_> = names
+    let foreign: Vec<_> = names
         .iter()
         .filter(|name| {
             let ours = ["omp_", "GOMP_", "asat_", "upmlib_", "num_migrations"];
             !ours.iter().any(|ours| name.starts_with(ours))
         })
         .collect();
-    assert!(strangers.is_empty(), "{strangers:?}");
+    assert!(foreign.is_empty(), "{foreign:?}");
 
     let (other, object, program) = (fresh("libother.a"), fresh("plugin.o"), fresh("static"));
     let source = fresh("other.rs");

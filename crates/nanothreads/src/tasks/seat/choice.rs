@@ -59,17 +59,17 @@ impl Seat<'_> {
         let mut found = None;
         let idle = &self.scheduler.idle;
         let local = local();
-        let crowd = local.membership().crowd;
+        let threads = local.membership().threads;
         let begin = self.scheduler.is_of_parts.then(Ticks::now);
         let look_around = || {
             let members =
                 self.others().filter_map(|member| self.scheduler.members[member].occupant.thread());
-            spin_policy::beside(local, crowd, members)
+            spin_policy::beside(local, threads, members)
         };
         spin_policy::wait(
             &self.scheduler.members[self.index].point,
             local,
-            crowd,
+            threads,
             look_around,
             || {
                 found = self.pick();

@@ -13,7 +13,7 @@ const LINGER: u64 = 50;
 
 impl<'a> Seat<'a> {
     /// The member's place in the scope's join team: `None` where it is the only one.
-    pub(crate) fn mate(self) -> Option<join_team::Seat<'a>> {
+    pub(crate) fn join_seat(self) -> Option<join_team::Seat<'a>> {
         let join_team = self.scheduler.join_team.as_deref()?;
         let index = u32::try_from(self.index).expect("teams have less than 2^32 members");
         // SAFETY: - the seat is on the member's thread.
@@ -55,13 +55,15 @@ impl<'a> Seat<'a> {
     /// there is none.
     pub(super) fn run_half(self, is_over: impl Fn() -> bool) -> bool {
         // Fibers are too small for a recursion of unknown depth.
-        let mate = self.mate().filter(|mate| self.current().is_none() && mate.may_run_any());
-        let Some(mate) = mate else { return false };
+        let join_seat = self
+            .join_seat()
+            .filter(|join_seat| self.current().is_none() && join_seat.may_run_any());
+        let Some(join_seat) = join_seat else { return false };
         let _visit = self.own().place.get().and_then(|place| local().go_to(place));
         let _shown = local().show_as(self.member());
-        let _here = join::at(mate);
+        let _here = join::at(join_seat);
         // A rest after a small half ends for a task, too.
         let is_over = || is_over() || self.scheduler.has_work();
-        mate.run_any(|| _ = self.scheduler.idle.take(self.index), is_over)
+        join_seat.run_any(|| _ = self.scheduler.idle.take(self.index), is_over)
     }
 }

@@ -19,7 +19,7 @@ impl Seat<'_> {
         let _visit = self.own().place.get().and_then(|place| local().go_to(place));
         // A region that is open on the caller's stack is none of the nano-thread's.
         let _shown = local().show_as(self.member());
-        let _here = self.mate().map(join::at);
+        let _here = self.join_seat().map(join::at);
         let mut next = Some(nano);
         while let Some(nano) = next {
             // SAFETY: - I1: taken from a queue, or left to us by a fiber.
