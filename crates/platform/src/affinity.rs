@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::aside::Kept;
+use crate::aside::SavedErrno;
 use crate::error::{SysResult, check};
 
 /// The operating system's number of a processor.
@@ -111,7 +111,7 @@ impl CpuSet {
             return Ok(set);
         }
         for item in text.split(',') {
-            let group = Group::parse(item.trim()).map_err(|reason| CpuListError {
+            let group = ListItem::parse(item.trim()).map_err(|reason| CpuListError {
                 text: text.trim().to_owned(),
                 item: item.trim().to_owned(),
                 reason,
@@ -343,14 +343,14 @@ impl fmt::Display for CpuListError {
 impl std::error::Error for CpuListError {}
 
 /// One item of a list: of each `stride` processors from `low` to `high` the first `used`.
-struct Group {
+struct ListItem {
     low: u32,
     high: u32,
     used: u32,
     stride: u32,
 }
 
-impl Group {
+impl ListItem {
     fn parse(item: &str) -> Result<Self, &'static str> {
         let (range, group) = match item.split_once(':') {
             Some((range, group)) => (range, Some(group)),
@@ -408,7 +408,7 @@ pub fn current_cpu() -> CpuId {
 /// `ESRCH` when there is no such thread.
 pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
     const CALL: &str = "sched_getaffinity";
-    let _kept = Kept::now();
+    let _kept = SavedErrno::now();
     let mut words = vec![0_u64; 16];
     loop {
         // The raw call, because the C library's one hides how much the kernel wrote.
@@ -448,7 +448,7 @@ pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
 /// - `EPERM`: the thread belongs to another user, and `CAP_SYS_NICE` is missing.
 /// - `ESRCH`: there is no such thread.
 pub fn set_affinity(tid: Option<Tid>, cpus: &CpuSet) -> SysResult<()> {
-    let _kept = Kept::now();
+    let _kept = SavedErrno::now();
     let words = cpus.words();
     // SAFETY: - the pointer and the length in bytes describe the words of `cpus`, which lives
     // through the call.

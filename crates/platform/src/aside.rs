@@ -21,29 +21,29 @@ const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 ///
 /// ```
 /// # use nanothreads_platform as platform;
-/// use platform::aside::Kept;
+/// use platform::aside::SavedErrno;
 /// # nix::errno::Errno::EDOM.set();
-/// let kept = Kept::now();
+/// let kept = SavedErrno::now();
 /// assert!(std::fs::read("/no/such/file").is_err());
 /// drop(kept);
 /// assert_eq!(nix::errno::Errno::last(), nix::errno::Errno::EDOM);
 /// ```
 #[derive(Debug)]
 #[must_use = "what is dropped at once keeps nothing"]
-pub struct Kept {
+pub struct SavedErrno {
     errno: i32,
     /// It is the thread's.
     _stays: PhantomData<*const ()>,
 }
 
-impl Kept {
+impl SavedErrno {
     /// What it is now.
     pub fn now() -> Self {
         Self { errno: errno::last(), _stays: PhantomData }
     }
 }
 
-impl Drop for Kept {
+impl Drop for SavedErrno {
     fn drop(&mut self) {
         errno::set(self.errno);
     }
@@ -57,13 +57,13 @@ impl Drop for Kept {
 pub struct Aside {
     cancelled_before: libc::c_int,
     /// Dropped last.
-    _kept: Kept,
+    _kept: SavedErrno,
 }
 
 impl Aside {
     /// From now on.
     pub fn begin() -> Self {
-        let kept = Kept::now();
+        let kept = SavedErrno::now();
         let mut before = 0;
         // SAFETY: - a place for the old state; the number is one of the two that there are.
         let _done = unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
@@ -74,7 +74,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         let mut disabled = 0;
-        // SAFETY: - the state that this thread had: `Kept` stays on it.
+        // SAFETY: - the state that this thread had: `SavedErrno` stays on it.
         let _done = unsafe { pthread_setcancelstate(self.cancelled_before, &raw mut disabled) };
     }
 }

@@ -204,13 +204,13 @@ impl Mount {
 
 /// Where the process is in a hierarchy.
 #[derive(Debug)]
-struct Place {
+struct CgroupPath {
     /// Empty for version 2.
     controllers: Vec<String>,
     path: PathBuf,
 }
 
-impl Place {
+impl CgroupPath {
     /// The mount through which we see most of our groups. A hierarchy may be mounted several times,
     /// also with parts of it in which we are not (the groups of containers, seen from outside).
     fn nearest_mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
@@ -347,7 +347,7 @@ impl Misread {
 }
 
 /// Lines `number:controllers:path`.
-fn parse_places(text: &[u8]) -> Result<Vec<Place>, Misread> {
+fn parse_places(text: &[u8]) -> Result<Vec<CgroupPath>, Misread> {
     let place = |line| {
         let mut fields = <[u8]>::splitn(line, 3, |byte| *byte == b':');
         let (Some(_), Some(controllers), Some(path)) =
@@ -358,7 +358,7 @@ fn parse_places(text: &[u8]) -> Result<Vec<Place>, Misread> {
         let controllers = String::from_utf8_lossy(controllers);
         let controllers =
             controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Ok(Place { controllers, path: OsStr::from_bytes(path).into() })
+        Ok(CgroupPath { controllers, path: OsStr::from_bytes(path).into() })
     };
     lines(text).map(place).collect()
 }

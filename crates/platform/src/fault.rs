@@ -25,7 +25,7 @@ mod wanted {
     use crate::lock::Once;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    struct Fault {
+    struct InjectedFault {
         call: String,
         errno: i32,
         left: AtomicU64,
@@ -33,14 +33,14 @@ mod wanted {
         for_good: bool,
     }
 
-    fn parse(text: &str) -> Option<Fault> {
+    fn parse(text: &str) -> Option<InjectedFault> {
         let (call, rest) = text.rsplit_once('=')?;
         let (errno, turn) = rest.split_once('@')?;
         let (turn, for_good) = match turn.strip_suffix('+') {
             Some(turn) => (turn, true),
             None => (turn, false),
         };
-        Some(Fault {
+        Some(InjectedFault {
             call: call.into(),
             errno: errno.parse().ok()?,
             left: AtomicU64::new(turn.parse().ok()?),
@@ -50,7 +50,7 @@ mod wanted {
 
     /// The number with which this call fails, if it is its turn.
     pub(super) fn strike(call: &str) -> Option<i32> {
-        static FAULT: Once<Option<Fault>> = Once::new();
+        static FAULT: Once<Option<InjectedFault>> = Once::new();
         let fault =
             FAULT.get_or_init(|| std::env::var("NANOS_FAULT").ok().and_then(|text| parse(&text)));
         let fault = fault.as_ref().filter(|fault| fault.call == call)?;

@@ -226,7 +226,7 @@ pub fn send(fd: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> Sy
     }
     let base = message.as_ptr().cast_mut().cast();
     let mut part = libc::iovec { iov_base: base, iov_len: message.len() };
-    let mut control = MaybeUninit::<Control>::zeroed();
+    let mut control = MaybeUninit::<ControlBuffer>::zeroed();
     // SAFETY: - all-zero is a msghdr without name, parts and control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut part;
@@ -357,7 +357,7 @@ pub fn refuse_descriptors(fd: impl AsFd) -> SysResult<bool> {
 
 /// Space for the control message of [`MAX_DESCRIPTORS`] descriptors, aligned as its header must be.
 #[repr(C)]
-union Control {
+union ControlBuffer {
     header: libc::cmsghdr,
     space: [u8; CONTROL_SPACE],
 }
@@ -371,13 +371,13 @@ const CONTROL_SPACE: usize =
 /// giving out the descriptors that did arrive: they would stay open for ever.
 fn recv_ready(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> SysResult<(usize, Vec<OwnedFd>)> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = MaybeUninit::<Control>::zeroed();
+    let mut control = MaybeUninit::<ControlBuffer>::zeroed();
     // SAFETY: - all-zero is a msghdr without name, parts and control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = size_of::<Control>() as _;
+    header.msg_controllen = size_of::<ControlBuffer>() as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     let len = uninterrupted(|| {
         // SAFETY: - `header` points to `part` (hence to `buffer`) and `control`, which live through

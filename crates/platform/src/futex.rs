@@ -98,7 +98,7 @@ futex_type!(
 #[cfg(not(loom))]
 mod kernel {
     use super::FutexWait;
-    use crate::aside::Kept;
+    use crate::aside::SavedErrno;
     use crate::errno;
     use std::ptr;
     use std::sync::atomic::AtomicU32;
@@ -116,7 +116,7 @@ mod kernel {
         });
         let limit_ptr = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
         // A program may read `errno` after any construct that waits.
-        let _kept = Kept::now();
+        let _kept = SavedErrno::now();
         // SAFETY: - `word` is a live, aligned 32-bit word for the whole call (borrowed).
         //         - `limit_ptr` is null or points to `limit`, which outlives the call.
         let result = unsafe {

@@ -69,7 +69,7 @@ impl Guards {
     /// `EINVAL`: memory that takes no guards; `ENOMEM`: nothing is mapped at a part of it; the
     /// other parts have none any more.
     pub fn remove(&self, addresses: &Range<usize>) -> SysResult<()> {
-        let _kept = crate::aside::Kept::now();
+        let _kept = crate::aside::SavedErrno::now();
         let begin = std::ptr::without_provenance_mut(addresses.start);
         // SAFETY: - changes nothing that memory holds.
         check_int("madvise", unsafe { libc::madvise(begin, addresses.len(), REMOVE) }).map(drop)

@@ -6,7 +6,7 @@
 //! leaves that in `errno`. A region may stand between a program's failing call and its look at
 //! `errno`.
 
-use crate::aside::Kept;
+use crate::aside::SavedErrno;
 use std::sync::{self, LockResult, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// As [`std::sync::Mutex`], and at the same cost where no thread waits; the thread's `errno` stays
@@ -35,7 +35,7 @@ impl<T> Mutex<T> {
 
     #[cold]
     fn wait(&self) -> LockResult<MutexGuard<'_, T>> {
-        let _kept = Kept::now();
+        let _kept = SavedErrno::now();
         #[expect(clippy::disallowed_methods, reason = "this is where errno is kept")]
         self.0.lock()
     }
@@ -92,7 +92,7 @@ impl<T> Once<T> {
     /// # Errors
     /// `value`, where it has one.
     pub fn set(&self, value: T) -> Result<(), T> {
-        let _kept = Kept::now();
+        let _kept = SavedErrno::now();
         self.0.set(value)
     }
 
@@ -104,7 +104,7 @@ impl<T> Once<T> {
 
     #[cold]
     fn make(&self, make: impl FnOnce() -> T) -> &T {
-        let _kept = Kept::now();
+        let _kept = SavedErrno::now();
         #[expect(clippy::disallowed_methods, reason = "this is where errno is kept")]
         self.0.get_or_init(make)
     }

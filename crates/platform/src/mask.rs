@@ -2,7 +2,7 @@
 //! `vfork`, which must not allocate. All other code uses [`affinity`](crate::affinity).
 
 use crate::affinity::{CpuId, Tid, raw};
-use crate::aside::Kept;
+use crate::aside::SavedErrno;
 use crate::error::{SysResult, check};
 
 const WORDS: usize = 128;
@@ -18,7 +18,7 @@ impl Mask {
     /// # Errors
     /// `ESRCH`: there is no such thread. `EINVAL`: a kernel with more processors.
     pub fn of(tid: Option<Tid>) -> SysResult<Self> {
-        let _kept = Kept::now();
+        let _kept = SavedErrno::now();
         let mut words = [0; WORDS];
         // The raw call: the C library's one is no more than that, and not in every C library safe
         // in a signal handler.
@@ -41,7 +41,7 @@ impl Mask {
     /// # Errors
     /// `EINVAL`: none of its processors is online and in the caller's cpuset.
     pub fn take(&self) -> SysResult<()> {
-        let _kept = Kept::now();
+        let _kept = SavedErrno::now();
         // SAFETY: - the pointer and the length in bytes describe the words, which live through the
         // call.
         let result = unsafe {

@@ -19,7 +19,7 @@ pub fn page_bytes() -> usize {
 /// The node of the processor that the calling thread runs on; 0 when the kernel does not say. A
 /// signal handler may call it: it is one system call, and leaves `errno`.
 pub fn current_node() -> u32 {
-    let _kept = crate::aside::Kept::now();
+    let _kept = crate::aside::SavedErrno::now();
     let (mut cpu, mut node) = (0u32, 0u32);
     // SAFETY: - both are writable; the third argument is not used by any kernel of ours.
     let result = unsafe {
@@ -140,7 +140,7 @@ pub fn set_thread_policy(policy: Policy, nodes: &[u32]) -> SysResult<()> {
 
 /// What may be done with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum Protection {
     /// Any access faults.
     None,
     /// To read and to write.
@@ -152,16 +152,16 @@ pub enum Access {
 ///
 /// # Safety
 /// - The pages are the caller's: no other part of the process relies on their rights. With
-///   [`Access::None`] each access faults from now on, in every thread, and the caller's handler
+///   [`Protection::None`] each access faults from now on, in every thread, and the caller's handler
 ///   resolves these faults.
 ///
 /// # Errors
 /// `ENOMEM`: nothing is mapped there, or the process would have too many mappings.
-pub unsafe fn protect(addresses: Range<usize>, access: Access) -> SysResult<()> {
-    let _kept = crate::aside::Kept::now();
+pub unsafe fn protect(addresses: Range<usize>, access: Protection) -> SysResult<()> {
+    let _kept = crate::aside::SavedErrno::now();
     let rights = match access {
-        Access::None => libc::PROT_NONE,
-        Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        Protection::None => libc::PROT_NONE,
+        Protection::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
     };
     let begin = std::ptr::without_provenance_mut(addresses.start);
     // SAFETY: - the caller's promise.
@@ -286,7 +286,7 @@ pub fn map_present(addresses: Range<usize>) -> SysResult<()> {
 
 /// A range of addresses that is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct MappedRange {
     /// Its addresses.
     pub addresses: Range<usize>,
     /// It may be read and written.
@@ -303,7 +303,7 @@ pub struct Mapping {
 ///
 /// # Errors
 /// `/proc` is not there, or not as documented.
-pub fn mappings(addresses: Range<usize>) -> std::io::Result<Vec<Mapping>> {
+pub fn mappings(addresses: Range<usize>) -> std::io::Result<Vec<MappedRange>> {
     let text = crate::file::text("/proc/self/maps")?;
     let mut found = Vec::new();
     for line in text.lines() {
@@ -316,7 +316,7 @@ pub fn mappings(addresses: Range<usize>) -> std::io::Result<Vec<Mapping>> {
         let range = number(begin)?..number(end)?;
         if range.start < addresses.end && addresses.start < range.end {
             let name = words.nth(3).unwrap_or("");
-            found.push(Mapping {
+            found.push(MappedRange {
                 addresses: range,
                 is_writable: rights.starts_with("rw"),
                 is_executable: rights.as_bytes().get(2) == Some(&b'x'),

@@ -32,11 +32,11 @@ use crate::mapping::{self, READ_WRITE};
 pub type Reporter = fn(address: usize) -> bool;
 
 /// Asked about each fault first; true when the access will succeed now.
-pub type Resolver = fn(fault: Fault) -> bool;
+pub type Resolver = fn(fault: PageFault) -> bool;
 
 /// A page fault, as the kernel tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct PageFault {
     /// The address that was accessed.
     pub address: usize,
     /// Memory is mapped there, but not for this access (`SEGV_ACCERR`).
@@ -184,7 +184,7 @@ extern "C" fn on_fault<const LEVEL: usize>(
             let is_bus = signal == libc::SIGBUS;
             let is_forbidden = !is_bus && code == SEGV_ACCERR;
             let is_unmapped = !is_bus && code == SEGV_MAPERR;
-            if resolver(Fault { address, is_forbidden, is_unmapped, is_bus }) {
+            if resolver(PageFault { address, is_forbidden, is_unmapped, is_bus }) {
                 return;
             }
         }

@@ -269,11 +269,11 @@ fn peer_pidfd_exact(socket: BorrowedFd<'_>) -> SysResult<OwnedFd> {
 pub fn peer_by_recheck(socket: impl AsFd) -> SysResult<PeerProcess> {
     let gone = SysError::new("peer process", libc::ESRCH);
     let peer = peer_credentials(&socket)?;
-    let before = Identity::of(peer.pid)?;
+    let before = ProcessIdentity::of(peer.pid)?;
     let pidfd = pidfd_open(peer.pid)?;
     // From here on the descriptor is bound to a process. It is the one of `before` when nothing
     // changed.
-    let after = Identity::of(peer.pid)?;
+    let after = ProcessIdentity::of(peer.pid)?;
     let stands = !is_hung_up(socket.as_fd())?;
     if !after.confirms(&before, &peer) || !stands || has_ended(&pidfd)? {
         return Err(gone);
@@ -283,12 +283,12 @@ pub fn peer_by_recheck(socket: impl AsFd) -> SysResult<PeerProcess> {
 
 /// What tells a process from a later one with the same number.
 #[derive(Debug, PartialEq, Eq)]
-struct Identity {
+struct ProcessIdentity {
     start: u64,
     uid: u32,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// True when this is still the process of `before`, and it may be the one that connected.
     fn confirms(&self, before: &Self, peer: &Peer) -> bool {
         self == before && self.uid == peer.uid
@@ -514,11 +514,11 @@ mod tests {
     #[test]
     fn a_number_that_went_to_another_process_or_user_confirms_no_process() {
         let peer = Peer { pid: Pid(42), uid: 1000, gid: 1000 };
-        let before = Identity { start: 7, uid: 1000 };
-        assert!(Identity { start: 7, uid: 1000 }.confirms(&before, &peer));
-        assert!(!Identity { start: 8, uid: 1000 }.confirms(&before, &peer));
-        assert!(!Identity { start: 7, uid: 0 }.confirms(&before, &peer));
-        let other_user = Identity { start: 7, uid: 0 };
+        let before = ProcessIdentity { start: 7, uid: 1000 };
+        assert!(ProcessIdentity { start: 7, uid: 1000 }.confirms(&before, &peer));
+        assert!(!ProcessIdentity { start: 8, uid: 1000 }.confirms(&before, &peer));
+        assert!(!ProcessIdentity { start: 7, uid: 0 }.confirms(&before, &peer));
+        let other_user = ProcessIdentity { start: 7, uid: 0 };
         assert!(!other_user.confirms(&other_user, &peer));
     }
 

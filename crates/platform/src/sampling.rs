@@ -56,7 +56,7 @@ const PAGE_FAULTS: u64 = 2;
 /// `struct perf_event_attr` in its second size, `PERF_ATTR_SIZE_VER1`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct Request {
+struct PerfEventAttr {
     kind: u32,
     size: u32,
     config: u64,
@@ -192,7 +192,7 @@ pub struct Sample {
 
 /// What a piece of a ring had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct RingCounts {
     /// Samples.
     pub samples: u64,
     /// Samples that the ring had no room for.
@@ -204,13 +204,13 @@ pub struct Tally {
 /// Reads all records between two positions of a ring, which grow for ever: byte `p` is at
 /// `ring[p % ring.len()]`. Records may go over the ring's end. After a record that is none the rest
 /// cannot be read.
-pub fn parse(ring: &[u8], tail: u64, head: u64, mut tell: impl FnMut(Sample)) -> Tally {
-    let mut tally = Tally::default();
+pub fn parse(ring: &[u8], tail: u64, head: u64, mut tell: impl FnMut(Sample)) -> RingCounts {
+    let mut tally = RingCounts::default();
     let size = ring.len() as u64;
     let length = head.wrapping_sub(tail);
     if size == 0 || length > size {
         // Positions that no ring has.
-        return Tally { garbage: length.min(size), ..tally };
+        return RingCounts { garbage: length.min(size), ..tally };
     }
     let mut at = 0;
     while at < length {
@@ -224,7 +224,7 @@ pub fn parse(ring: &[u8], tail: u64, head: u64, mut tell: impl FnMut(Sample)) ->
         let left = length - at;
         let bytes = if left < HEAD as u64 { 0 } else { u64::from(length_of(word(4))) };
         if bytes < HEAD as u64 || bytes > left || !bytes.is_multiple_of(8) {
-            return Tally { garbage: tally.garbage.saturating_add(left), ..tally };
+            return RingCounts { garbage: tally.garbage.saturating_add(left), ..tally };
         }
         let long = |offset: usize| {
             let [low, high] = [word(offset), word(offset + 4)].map(u32::to_ne_bytes);
@@ -276,15 +276,15 @@ impl Sampler {
     /// memory is locked; `ENOENT`, `EOPNOTSUPP`, `EINVAL`: there is no such event; `ESRCH`: the
     /// thread ended; `EMFILE`: too many files are open.
     pub fn open(event: &Event, thread: Tid) -> SysResult<Self> {
-        let request = Request {
+        let request = PerfEventAttr {
             kind: event.kind,
-            size: u32::try_from(size_of::<Request>()).unwrap_or(u32::MAX),
+            size: u32::try_from(size_of::<PerfEventAttr>()).unwrap_or(u32::MAX),
             config: event.config,
             config1: event.config1,
             period: event.period,
             sample: SAMPLE_TID | SAMPLE_ADDR | SAMPLE_CPU,
             flags: EXCLUDE_KERNEL | EXCLUDE_HV | event.precise << PRECISE,
-            ..Request::default()
+            ..PerfEventAttr::default()
         };
         // SAFETY: - the request is of the size that it names; the call keeps no address.
         let raw = unsafe {
@@ -307,7 +307,7 @@ impl Sampler {
     }
 
     /// Reads what was sampled since the last time.
-    pub fn drain(&mut self, tell: impl FnMut(Sample)) -> Tally {
+    pub fn drain(&mut self, tell: impl FnMut(Sample)) -> RingCounts {
         let position = |offset: usize| {
             // SAFETY: - in the first page, aligned for a word; the kernel writes it atomically.
             unsafe { AtomicU64::from_ptr(self.ring.as_ptr().add(offset).cast()) }

@@ -73,9 +73,9 @@ pub fn processor_of_ready(tid: Tid) -> Option<CpuId> {
     read(tid, "stat", parse_ready)
 }
 
-/// How a thread gets its turns.
+/// The scheduling policy by which a thread gets its turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
+pub enum SchedulingPolicy {
     /// In short pieces, and before all threads of the usual policies while it is in a hurry
     /// ([`Haste::hurry`]).
     Either,
@@ -97,7 +97,7 @@ pub enum Turns {
 /// The turns of a thread that has little to do, and that soon.
 #[derive(Debug)]
 pub struct Haste {
-    turns: Turns,
+    turns: SchedulingPolicy,
     short: libc::sched_attr,
     is_first: bool,
 }
@@ -114,16 +114,16 @@ impl Haste {
         let slice = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
         let short =
             libc::sched_attr { sched_runtime: slice, sched_deadline: 0, sched_period: 0, ..now };
-        let mut haste = Self { turns: Turns::Unchanged, short, is_first: false };
+        let mut haste = Self { turns: SchedulingPolicy::Unchanged, short, is_first: false };
         if !has_usual_policy(&now) {
             return Ok(haste);
         }
         set(short)?;
         let has_short = attributes()?.sched_runtime == slice;
         haste.turns = match haste.put(true) {
-            Ok(()) if has_short => Turns::Either,
-            Ok(()) => Turns::First,
-            Err(error) if error.is(libc::EPERM) => Turns::Short,
+            Ok(()) if has_short => SchedulingPolicy::Either,
+            Ok(()) => SchedulingPolicy::First,
+            Err(error) if error.is(libc::EPERM) => SchedulingPolicy::Short,
             Err(error) => return Err(error),
         };
         haste.hurry(false)?;
@@ -131,7 +131,7 @@ impl Haste {
     }
 
     /// What was to be had.
-    pub fn turns(&self) -> Turns {
+    pub fn turns(&self) -> SchedulingPolicy {
         self.turns
     }
 
@@ -141,7 +141,7 @@ impl Haste {
     /// # Errors
     /// `EPERM`, when the permission was taken away: nothing has changed.
     pub fn hurry(&mut self, hurries: bool) -> SysResult<()> {
-        if self.turns != Turns::Either || self.is_first == hurries {
+        if self.turns != SchedulingPolicy::Either || self.is_first == hurries {
             return Ok(());
         }
         self.put(hurries)
@@ -420,20 +420,22 @@ mod tests {
                 let child = std::thread::spawn(policy).join().unwrap();
                 assert_eq!(child, before, "what it starts has the usual turns");
                 match haste.turns() {
-                    Turns::First => assert_eq!(own(), libc::SCHED_FIFO),
-                    Turns::Either if hurries => assert_eq!(own(), libc::SCHED_FIFO),
-                    Turns::Either => {
+                    SchedulingPolicy::First => assert_eq!(own(), libc::SCHED_FIFO),
+                    SchedulingPolicy::Either if hurries => assert_eq!(own(), libc::SCHED_FIFO),
+                    SchedulingPolicy::Either => {
                         assert_eq!(own(), before);
                         assert_eq!(
                             u128::from(attributes().unwrap().sched_runtime),
                             slice.as_nanos()
                         );
                     }
-                    Turns::Short | Turns::Unchanged => assert_eq!(own(), before),
+                    SchedulingPolicy::Short | SchedulingPolicy::Unchanged => {
+                        assert_eq!(own(), before)
+                    }
                 }
             }
             if own() == libc::SCHED_FIFO {
-                assert_eq!(Haste::begin(slice).unwrap().turns(), Turns::Unchanged);
+                assert_eq!(Haste::begin(slice).unwrap().turns(), SchedulingPolicy::Unchanged);
             }
         })
         .join()

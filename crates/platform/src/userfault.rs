@@ -28,34 +28,34 @@ const IOCTL_UNREGISTER: libc::c_ulong = 0x8010_aa01;
 const IOCTL_CONTINUE: libc::c_ulong = 0xc020_aa07;
 
 #[repr(C)]
-struct Api {
+struct UffdioApi {
     api: u64,
     features: u64,
     ioctls: u64,
 }
 
 #[repr(C)]
-struct Span {
+struct UffdioRange {
     start: u64,
     length: u64,
 }
 
 #[repr(C)]
-struct Register {
-    span: Span,
+struct UffdioRegister {
+    span: UffdioRange,
     mode: u64,
     ioctls: u64,
 }
 
 #[repr(C)]
-struct Continue {
-    span: Span,
+struct UffdioContinue {
+    span: UffdioRange,
     mode: u64,
     mapped: i64,
 }
 
-fn span(addresses: &Range<usize>) -> Span {
-    Span { start: addresses.start as u64, length: addresses.len() as u64 }
+fn span(addresses: &Range<usize>) -> UffdioRange {
+    UffdioRange { start: addresses.start as u64, length: addresses.len() as u64 }
 }
 
 /// A descriptor that watches memory of this process.
@@ -76,7 +76,7 @@ impl Userfault {
         // SAFETY: - a fresh descriptor, which is ours.
         let fd = above_streams(unsafe { OwnedFd::from_raw_fd(raw) })?;
         let features = FEATURE_SIGBUS | FEATURE_MINOR_SHMEM;
-        let mut api = Api { api: API, features, ioctls: 0 };
+        let mut api = UffdioApi { api: API, features, ioctls: 0 };
         // SAFETY: - the struct is what the call reads and writes.
         let result = unsafe { libc::ioctl(fd.as_raw_fd(), IOCTL_API, &raw mut api) };
         check_int("ioctl(UFFDIO_API)", result)?;
@@ -92,7 +92,7 @@ impl Userfault {
     /// - The memory is the caller's: from [`Userfault::unmap`] on accesses raise SIGBUS, in every
     ///   thread, and the caller's handler resolves them.
     pub unsafe fn watch(&self, addresses: &Range<usize>) -> SysResult<()> {
-        let mut register = Register { span: span(addresses), mode: MODE_MINOR, ioctls: 0 };
+        let mut register = UffdioRegister { span: span(addresses), mode: MODE_MINOR, ioctls: 0 };
         // SAFETY: - the struct is what the call reads and writes; the memory is the caller's.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), IOCTL_REGISTER, &raw mut register) };
         check_int("ioctl(UFFDIO_REGISTER)", result).map(drop)
@@ -117,7 +117,7 @@ impl Userfault {
     /// call or before. A signal handler may call it: it is one system call for each page at most,
     /// and leaves `errno`.
     pub fn resolve(&self, addresses: &Range<usize>, page: usize) -> bool {
-        let _kept = crate::aside::Kept::now();
+        let _kept = crate::aside::SavedErrno::now();
         if self.map(addresses).is_ok() {
             return true;
         }
@@ -131,7 +131,7 @@ impl Userfault {
     }
 
     fn map(&self, addresses: &Range<usize>) -> SysResult<()> {
-        let mut range = Continue { span: span(addresses), mode: 0, mapped: 0 };
+        let mut range = UffdioContinue { span: span(addresses), mode: 0, mapped: 0 };
         // SAFETY: - the struct is what the call reads and writes; to map pages that are there
         // changes nothing that they hold.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), IOCTL_CONTINUE, &raw mut range) };

@@ -30,7 +30,7 @@ fn ring(tail: u64, bytes: &[u8]) -> Vec<u8> {
     ring
 }
 
-fn read(tail: u64, bytes: &[u8]) -> (Vec<Sample>, Tally) {
+fn read(tail: u64, bytes: &[u8]) -> (Vec<Sample>, RingCounts) {
     let mut samples = Vec::new();
     let head = tail + bytes.len() as u64;
     let tally = parse(&ring(tail, bytes), tail, head, |sample| samples.push(sample));
@@ -47,12 +47,12 @@ fn samples_lost_ones_and_records_of_other_kinds_are_told_apart() {
     bytes.extend(record(RECORD_LOST_SAMPLES, &2u64.to_ne_bytes()));
     bytes.extend(sample(Sample { address: 0, ..ONE }));
     let expected = vec![ONE, Sample { address: 0, ..ONE }];
-    let tally = Tally { samples: 2, lost: 42, garbage: 0 };
+    let tally = RingCounts { samples: 2, lost: 42, garbage: 0 };
     // Also where records go over the ring's end.
     for tail in [0, 8, 480, 500, 511] {
         assert_eq!(read(tail, &bytes), (expected.clone(), tally), "from {tail}");
     }
-    assert_eq!(read(512, &[]), (vec![], Tally::default()));
+    assert_eq!(read(512, &[]), (vec![], RingCounts::default()));
 }
 
 #[test]
@@ -65,21 +65,24 @@ fn after_a_record_that_is_none_the_rest_is_garbage() {
         bytes.extend(&wrong);
         bytes.extend(&good);
         let garbage = (bytes.len() - good.len()) as u64;
-        let tally = Tally { samples: 1, lost: 0, garbage };
+        let tally = RingCounts { samples: 1, lost: 0, garbage };
         assert_eq!(read(24, &bytes), (vec![ONE], tally), "size {size}");
     }
     // A sample without its fields, and a piece of a head.
     let mut bytes = record(RECORD_SAMPLE, &[0; 8]);
     bytes.extend(&good);
     bytes.extend([9, 0, 0]);
-    assert_eq!(read(0, &bytes), (vec![ONE], Tally { samples: 1, lost: 0, garbage: 3 }.with(16)));
+    assert_eq!(
+        read(0, &bytes),
+        (vec![ONE], RingCounts { samples: 1, lost: 0, garbage: 3 }.with(16))
+    );
     // Positions that no ring has.
     let tally = parse(&[0; 512], 10, 5, |_| panic!("there is no sample"));
-    assert_eq!(tally, Tally { garbage: 512, ..Tally::default() });
-    assert_eq!(parse(&[], 0, 8, |_| panic!("there is no sample")), Tally::default());
+    assert_eq!(tally, RingCounts { garbage: 512, ..RingCounts::default() });
+    assert_eq!(parse(&[], 0, 8, |_| panic!("there is no sample")), RingCounts::default());
 }
 
-impl Tally {
+impl RingCounts {
     fn with(self, garbage: u64) -> Self {
         Self { garbage: self.garbage + garbage, ..self }
     }
@@ -107,7 +110,7 @@ proptest! {
             .collect();
         let bytes: Vec<u8> = given.iter().flat_map(|one| sample(*one)).collect();
         let (samples, tally) = read(u64::from(tail), &bytes);
-        prop_assert_eq!(tally, Tally { samples: given.len() as u64, ..Tally::default() });
+        prop_assert_eq!(tally, RingCounts { samples: given.len() as u64, ..RingCounts::default() });
         prop_assert_eq!(samples, given);
     }
 }

@@ -23,8 +23,8 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
     let possible = read_set(&folder.join("possible"))?.unwrap_or_default().union(&online);
     let groups = online
         .iter()
-        .map(|cpu| Groups::read(&folder.join(format!("cpu{cpu}")), cpu, &online))
-        .collect::<Result<Vec<Groups>, TopologyError>>()?;
+        .map(|cpu| CpuGroups::read(&folder.join(format!("cpu{cpu}")), cpu, &online))
+        .collect::<Result<Vec<CpuGroups>, TopologyError>>()?;
     let nodes = read_nodes(&root.join("node"))?;
 
     let (mut packages, mut cores, mut llcs) =
@@ -49,13 +49,13 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
 }
 
 /// The groups of one processor, each by its lowest processor.
-struct Groups {
+struct CpuGroups {
     package: CpuId,
     core: CpuId,
     llc: CpuId,
 }
 
-impl Groups {
+impl CpuGroups {
     fn read(folder: &Path, cpu: CpuId, online: &CpuSet) -> Result<Self, TopologyError> {
         let topology = folder.join("topology");
         let lowest = |set: CpuSet| set.first();

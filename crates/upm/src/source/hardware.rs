@@ -15,7 +15,7 @@ use platform::lock::Mutex;
 use std::sync::{MutexGuard, PoisonError};
 
 use platform::affinity::{Tid, current_tid};
-use platform::sampling::{self, Event, Sampler, Tally};
+use platform::sampling::{self, Event, RingCounts, Sampler};
 
 use super::{Caps, CounterSource, Scope, SourceError};
 use crate::area::Areas;
@@ -44,7 +44,7 @@ struct Sampling {
     used: Counters,
     samplers: Vec<(Tid, Sampler)>,
     /// Samples of all memory, and what was lost.
-    all: Tally,
+    all: RingCounts,
     is_running: bool,
 }
 
@@ -76,7 +76,7 @@ impl HardwareSource {
     }
 
     /// Samples since `attach`, of all memory, and those that were lost.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> RingCounts {
         self.lock().all
     }
 
@@ -194,7 +194,7 @@ impl CounterSource for HardwareSource {
 
     fn failure(&self) -> Option<String> {
         let sampling = self.lock();
-        let Tally { samples, lost, garbage } = sampling.all;
+        let RingCounts { samples, lost, garbage } = sampling.all;
         let is_silent = self.iterations >= MOST_ITERATIONS && sampling.counters.total() == 0;
         is_silent.then(|| {
             format!(

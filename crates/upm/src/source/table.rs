@@ -24,8 +24,8 @@ use crate::gate::Gate;
 use crate::maps;
 use platform::SysResult;
 use platform::guard::Guards;
-use platform::numa::{self, Access, Advice};
-use platform::page_fault::{self, Fault};
+use platform::numa::{self, Advice, Protection};
+use platform::page_fault::{self, PageFault};
 use platform::userfault::Userfault;
 
 /// Sources of this kind that may be there at once.
@@ -63,7 +63,7 @@ pub(super) enum Means {
 
 impl Means {
     /// A fault in an armed span was made by this.
-    fn makes(&self, fault: Fault) -> bool {
+    fn makes(&self, fault: PageFault) -> bool {
         match self {
             Self::Rights => fault.is_forbidden,
             Self::Userfault(_) => fault.is_bus,
@@ -171,25 +171,25 @@ impl Table {
             Means::Guards(guards) => return guards.remove(&range).is_ok(),
         }
         // SAFETY: - pages of an attached area, which may be read and written (`attach`).
-        if unsafe { numa::protect(range, Access::ReadWrite) }.is_ok() {
+        if unsafe { numa::protect(range, Protection::ReadWrite) }.is_ok() {
             return true;
         }
         // Too many mappings: all of the area in one piece takes none.
         self.fallbacks.fetch_add(1, Relaxed);
         // SAFETY: - as above.
-        unsafe { numa::protect(span.addresses.clone(), Access::ReadWrite) }.is_ok()
+        unsafe { numa::protect(span.addresses.clone(), Protection::ReadWrite) }.is_ok()
     }
 }
 
 /// An access to this page would succeed, and was late.
 fn can_be_written(address: usize, page_shift: u32) -> bool {
     let page = address >> page_shift << page_shift;
-    let _kept = platform::aside::Kept::now();
+    let _kept = platform::aside::SavedErrno::now();
     numa::advise(page..page + (1 << page_shift), Advice::Populate).is_ok()
 }
 
 /// The resolver of page faults.
-fn resolve(fault: Fault) -> bool {
+fn resolve(fault: PageFault) -> bool {
     if !fault.is_forbidden && !fault.is_unmapped && !fault.is_bus {
         return false;
     }
@@ -329,7 +329,7 @@ impl Table {
         for piece in pieces {
             match &self.means {
                 // SAFETY: - pages of an attached area, whose faults `resolve` resolves.
-                Means::Rights => unsafe { numa::protect(piece.clone(), Access::None) }?,
+                Means::Rights => unsafe { numa::protect(piece.clone(), Protection::None) }?,
                 // SAFETY: - as above, and `begin` watches them.
                 Means::Userfault(userfault) => unsafe { userfault.unmap(piece) }?,
                 // SAFETY: - as above, and the area is shared memory (`attach`).
@@ -347,7 +347,7 @@ impl Table {
                 // resolves.
                 Means::Guards(guards) => unsafe { guards.install(piece) }?,
                 // SAFETY: - as above.
-                _ => unsafe { numa::protect(piece.clone(), Access::None) }?,
+                _ => unsafe { numa::protect(piece.clone(), Protection::None) }?,
             }
         }
         Ok(())
@@ -384,7 +384,7 @@ impl Table {
                 Means::Rights => {
                     // SAFETY: - pages of an attached area, which may be read and written
                     // (`attach`).
-                    let done = unsafe { numa::protect(addresses.clone(), Access::ReadWrite) };
+                    let done = unsafe { numa::protect(addresses.clone(), Protection::ReadWrite) };
                     // A part of it is not mapped any more: the rest, piece by piece.
                     if done.is_err() {
                         open_pieces(addresses);
@@ -416,7 +416,7 @@ fn open_pieces(addresses: &Range<usize>) {
                 line.addresses.start.max(addresses.start)..line.addresses.end.min(addresses.end);
             // SAFETY: - pages of an attached area, which this table made inaccessible. What cannot
             // be opened is gone by now.
-            let _open = unsafe { numa::protect(piece, Access::ReadWrite) };
+            let _open = unsafe { numa::protect(piece, Protection::ReadWrite) };
         }
     }
 }
@@ -432,17 +432,18 @@ mod tests {
         let addresses = pages.addresses();
         let late = |index: usize| {
             let address = addresses.start + index * page + 5;
-            resolve(Fault { address, is_forbidden: true, is_unmapped: false, is_bus: false })
+            resolve(PageFault { address, is_forbidden: true, is_unmapped: false, is_bus: false })
         };
         assert!(!late(0), "an address that was never armed");
         remember(&(addresses.start..addresses.start + 2 * page));
         assert!(late(0) && late(1) && !late(2));
         // SAFETY: - the test's own memory, which nothing accesses.
-        unsafe { numa::protect(addresses.start..addresses.start + page, Access::None) }.unwrap();
+        unsafe { numa::protect(addresses.start..addresses.start + page, Protection::None) }
+            .unwrap();
         assert!(!late(0) && late(1));
         // Another kind of fault, as by a protection key: to try again would go on for ever.
         let address = addresses.start + page;
-        let fault = Fault { address, is_forbidden: false, is_unmapped: false, is_bus: false };
-        assert!(!resolve(fault) && resolve(Fault { is_unmapped: true, ..fault }));
+        let fault = PageFault { address, is_forbidden: false, is_unmapped: false, is_bus: false };
+        assert!(!resolve(fault) && resolve(PageFault { is_unmapped: true, ..fault }));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::memory::{by_guards, by_userfault, eager, source_on, sweep, sweep_windows};
 use crate::{CHILD, is_child};
 
-use platform::numa::{self, Access, Pages};
+use platform::numa::{self, Pages, Protection};
 use upm::CounterSource;
 use upm::source::{Scope, TrapSource};
 
@@ -29,7 +29,7 @@ extern "C" fn own_handler(
     let address = unsafe { (*info).si_addr() }.addr();
     if (own..own + page).contains(&address) {
         // SAFETY: - the test's page.
-        let _ = unsafe { numa::protect(own..own + page, Access::ReadWrite) };
+        let _ = unsafe { numa::protect(own..own + page, Protection::ReadWrite) };
         return;
     }
     let found = FOUND.load(SeqCst);
@@ -67,7 +67,7 @@ fn record_beside_own_faults(pages: &Pages, mut source: TrapSource) {
     source.start(Scope::Iteration).unwrap();
     for round in 1..=5 {
         // SAFETY: - the test's page, which its handler opens.
-        unsafe { numa::protect(own.addresses(), Access::None) }.unwrap();
+        unsafe { numa::protect(own.addresses(), Protection::None) }.unwrap();
         let calls = CALLS.load(SeqCst);
         sweep(OWN.load(SeqCst), page);
         assert_eq!(CALLS.load(SeqCst), calls + 1, "in round {round}");

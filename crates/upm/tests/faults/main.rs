@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use windows::{await_window, single};
 
-use platform::numa::{self, Access, Pages};
+use platform::numa::{self, Pages, Protection};
 use platform::skip;
 use upm::source::{Scope, SourceError, TrapParameters, TrapSource};
 use upm::{
@@ -301,7 +301,7 @@ fn memory_that_is_not_plain_is_refused() {
     let addresses = pages.addresses();
     let middle = addresses.start + numa::page_bytes()..addresses.end - numa::page_bytes();
     // SAFETY: - the test's memory.
-    unsafe { numa::protect(middle.clone(), Access::None) }.unwrap();
+    unsafe { numa::protect(middle.clone(), Protection::None) }.unwrap();
     let mut areas = Areas::new(numa::page_bytes());
     areas.add(addresses.start, addresses.len()).unwrap();
     let mut source = TrapSource::new(eager());
@@ -352,7 +352,7 @@ fn a_fault_without_a_mapping_to_spare_opens_the_whole_area() {
     };
     for begin in ballast.step_by(2 * page) {
         // SAFETY: - the test's memory, which is not accessed.
-        if unsafe { numa::protect(begin..begin + page, Access::None) }.is_err() {
+        if unsafe { numa::protect(begin..begin + page, Protection::None) }.is_err() {
             break;
         }
     }

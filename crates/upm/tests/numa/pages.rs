@@ -4,7 +4,7 @@ use crate::machine::{WORDS, addresses_of, array, by_loops, homes, on_node, steps
 use std::time::{Duration, Instant};
 
 use platform::guard::Guards;
-use platform::numa::{self, Access, Advice, Pages, Policy};
+use platform::numa::{self, Advice, Pages, Policy, Protection};
 use upm::mover::Step;
 use upm::{
     Home, HotArray, KernelMover, KernelTopology, Mover, Node, Off, Outcome, Parameters, Placement,
@@ -225,11 +225,11 @@ fn armed_memory_is_found_and_moved_or_neither_and_all_of_it_when_it_is_disarmed(
     on_node(0, || memory.fill(1));
     let bytes = memory.addresses();
     // SAFETY: - the test's memory, which nothing accesses now.
-    unsafe { numa::protect(bytes.clone(), Access::None) }.unwrap();
+    unsafe { numa::protect(bytes.clone(), Protection::None) }.unwrap();
     let mut mover = KernelMover::new(topology.clone());
     let armed = (mover.homes(&[bytes.start]), mover.migrate(&steps(bytes.start, 1, 0, 1)));
     // SAFETY: - as above.
-    unsafe { numa::protect(bytes.clone(), Access::ReadWrite) }.unwrap();
+    unsafe { numa::protect(bytes.clone(), Protection::ReadWrite) }.unwrap();
     println!("while armed: {armed:?}");
     let neither = (vec![Home::Untouched], vec![Outcome::Refused(Refusal::Untouched)]);
     let both = (vec![Home::On(Node(0))], vec![Outcome::Moved]);
