@@ -49,7 +49,7 @@ pub use error::ConnectError;
 pub use hello::Hello;
 use kept::Descriptors;
 use registration::Registration;
-use tie::{Registered, Tie};
+use tie::{RegistrationRest, Tie};
 
 /// Quanta for which a parked virtual processor sleeps before it looks by itself (D5).
 const PARK_QUANTA: u32 = 3;
@@ -82,7 +82,7 @@ impl Client {
             path,
             hello,
             (down.share(), up.share()),
-            Registered { global, descriptors, slot },
+            RegistrationRest { global, descriptors, slot },
         );
         Self::watched(down, up, tie)
     }
@@ -106,7 +106,7 @@ impl Client {
             path,
             hello,
             (down.share(), up.share()),
-            Registered { global, descriptors, slot: 0 },
+            RegistrationRest { global, descriptors, slot: 0 },
         );
         Self::watched(down, up, tie)
     }

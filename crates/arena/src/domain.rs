@@ -17,7 +17,7 @@
 //! 4. *Settle.* The manager reads what moved, when the giver's ring has come to it, at the latest
 //!    at the end of the quantum, writes it into its books as far as the giver had the processor and
 //!    the receiver wanted one, publishes both grants, and clears what moved: it has *landed*
-//!    ([`Member::land`]). What it does not believe it takes back from the receiver, as any
+//!    ([`MemberLine::land`]). What it does not believe it takes back from the receiver, as any
 //!    processor (ask, grace, squeeze).
 //! 5. *Again.* A program that another manager took in joins that one's domain
 //!    ([`Domain::join_again`]): its line is nowhere while the new area is put in the old one's
@@ -90,7 +90,7 @@ pub const DOMAIN_SIZE: usize = 7 * 4096;
 /// One program of the domain.
 #[derive(Debug, Default)]
 #[cfg_attr(not(loom), repr(C, align(128)))]
-pub struct Member {
+pub struct MemberLine {
     /// The program's number in the manager's life; 0: no program's line.
     slot: AtomicU64,
     /// Bits 0-15: processors wanted; bits 16-31: the rank, 1 for the first of the work-list.
@@ -101,7 +101,7 @@ pub struct Member {
     moved: [AtomicU64; CPU_WORDS],
 }
 
-impl Member {
+impl MemberLine {
     /// The manager's side: whose line this is, how many processors that program could use beyond
     /// what it has, and which place it has in the work-list (1: the first). No program gives to a
     /// line that wants none.
@@ -240,8 +240,8 @@ fn place(cpu: CpuId) -> (usize, u64) {
 /// Gives `cpu` to that of these lines that wants one and has the first rank, but not to line `own`.
 /// To none where the first of the work-list is no program of the domain: it has that one's turn.
 /// The giver's side of step 2.
-pub fn pass(members: &[Member], own: usize, cpu: CpuId) -> Option<usize> {
-    if !members.iter().any(Member::is_first) {
+pub fn pass(members: &[MemberLine], own: usize, cpu: CpuId) -> Option<usize> {
+    if !members.iter().any(MemberLine::is_first) {
         return None;
     }
     let others = members.iter().enumerate().filter(|(index, _)| *index != own);
@@ -261,7 +261,7 @@ mod mapped {
     use platform::shm::SharedMemory;
     use platform::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use super::{DOMAIN_SIZE, Header, Kind, Layout, MAX_MEMBERS, Member};
+    use super::{DOMAIN_SIZE, Header, Kind, Layout, MAX_MEMBERS, MemberLine};
     use crate::area::Area;
     use crate::client::{ConnectError, Connection};
     use crate::message::{Heard, Said};
@@ -273,7 +273,7 @@ mod mapped {
         /// What this area is. Its slot is the time at which the manager began.
         header: Header,
         /// The programs, in the order in which they are looked at.
-        members: [Member; MAX_MEMBERS],
+        members: [MemberLine; MAX_MEMBERS],
     }
 
     // SAFETY: - `repr(C)`, atomics only.
@@ -311,7 +311,7 @@ mod mapped {
         }
 
         /// The lines.
-        pub fn members(&self) -> &[Member] {
+        pub fn members(&self) -> &[MemberLine] {
             &self.area.members
         }
 
@@ -489,8 +489,8 @@ pub use mapped::{Domain, DomainArea};
 mod tests {
     use super::*;
 
-    fn line(rank: u32, wants: u32) -> Member {
-        let line = Member::default();
+    fn line(rank: u32, wants: u32) -> MemberLine {
+        let line = MemberLine::default();
         line.offer(1, rank, wants);
         line
     }
@@ -511,7 +511,10 @@ mod tests {
         line.land(CpuId(3));
         line.land(CpuId(5000));
         assert_eq!((line.coming(), line.is_coming(CpuId(3))), (vec![CpuId(1000)], false));
-        assert!(!Member::default().give(CpuId(5000)), "what the arena cannot name cannot be given");
+        assert!(
+            !MemberLine::default().give(CpuId(5000)),
+            "what the arena cannot name cannot be given"
+        );
     }
 
     #[test]

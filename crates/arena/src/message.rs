@@ -48,7 +48,7 @@ pub use registration::{Held, MAX_LIBRARY, Register, Registered};
 #[cfg(feature = "messages")]
 pub use status::{Narrow, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
 #[cfg(feature = "messages")]
-pub use submission::{After, Condition, MAX_AFTER, Range, Submit};
+pub use submission::{After, Condition, MAX_AFTER, ProcessorRange, Submit};
 
 /// The version of the messages. Another version is refused.
 pub const PROTOCOL_VERSION: u32 = 1;

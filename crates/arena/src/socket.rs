@@ -46,7 +46,7 @@ pub fn find_socket() -> SocketChoice {
     find(
         env::var_os(SOCKET_VARIABLE).as_deref(),
         Path::new(SYSTEM_SOCKET),
-        &Places::of_user().sockets(),
+        &SocketDirectories::of_user().sockets(),
     )
 }
 
@@ -54,13 +54,13 @@ pub fn find_socket() -> SocketChoice {
 /// where that directory is the user's, `/tmp/cpumgr-UID/app.sock`, and `/tmp/cpumgr-UID-2/app.sock`
 /// to `-4`, that nothing else is in the way of.
 pub fn user_socket() -> PathBuf {
-    Places::of_user().socket()
+    SocketDirectories::of_user().socket()
 }
 
 /// What keeps the user's own instance from the places before [`user_socket`], and whose that is.
 /// Most often nothing.
 pub fn in_the_way() -> Vec<InTheWay> {
-    Places::of_user().obstacles
+    SocketDirectories::of_user().obstacles
 }
 
 /// Something that is not the user's at a place where the user's own instance would be.
@@ -80,7 +80,7 @@ impl fmt::Display for InTheWay {
 
 /// The directories of a user's own instance.
 #[derive(Debug, Default)]
-struct Places {
+struct SocketDirectories {
     /// Those that nothing is in the way of, the best one first.
     directories: Vec<PathBuf>,
     /// What is in the way of better ones.
@@ -89,7 +89,7 @@ struct Places {
     usual: PathBuf,
 }
 
-impl Places {
+impl SocketDirectories {
     fn of_user() -> Self {
         let me = platform::process::effective_user();
         Self::among(env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), Path::new("/tmp"), me)
@@ -226,7 +226,7 @@ mod tests {
         };
         set_mode(&runtime, 0o700);
         let me = platform::process::effective_user();
-        let of = |me| Places::among(Some(runtime.clone()), &shared, me);
+        let of = |me| SocketDirectories::among(Some(runtime.clone()), &shared, me);
         assert_eq!((of(me).socket(), of(me).obstacles), (runtime.join("cpumgr/app.sock"), vec![]));
         // `su -c` and `sudo -E` leave the variable of the user that called them.
         let other = of(me + 1);
@@ -241,7 +241,7 @@ mod tests {
         set_mode(&runtime, 0o770);
         assert_eq!(of(me).socket(), shared.join(format!("cpumgr-{me}/app.sock")));
         assert!(of(me).obstacles[0].what.contains("others may write there"));
-        let absent = Places::among(Some(dir.path().join("absent")), &shared, me);
+        let absent = SocketDirectories::among(Some(dir.path().join("absent")), &shared, me);
         assert!(absent.obstacles.is_empty() && absent.socket().starts_with(&shared));
     }
 
@@ -258,13 +258,13 @@ mod tests {
         std::os::unix::fs::chown(&first, Some(me), None).unwrap();
         for mode in [0o000, 0o500, 0o600] {
             std::fs::set_permissions(&first, std::fs::Permissions::from_mode(mode)).unwrap();
-            let places = Places::among(None, dir.path(), me);
+            let places = SocketDirectories::among(None, dir.path(), me);
             assert_eq!(places.socket(), dir.path().join(format!("cpumgr-{me}-2/app.sock")));
             let said = places.obstacles[0].to_string();
             assert!(said.contains(&format!("has mode {mode:o}: its own user")), "{said}");
         }
         std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(Places::among(None, dir.path(), me).socket(), first.join("app.sock"));
+        assert_eq!(SocketDirectories::among(None, dir.path(), me).socket(), first.join("app.sock"));
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         // Whatever it is: a file of this user is as much in the way as a directory of another user.
         let taken = dir.path().join(format!("cpumgr-{me}"));
         std::fs::write(&taken, "").unwrap();
-        let places = Places::among(None, dir.path(), me);
+        let places = SocketDirectories::among(None, dir.path(), me);
         let second = dir.path().join(format!("cpumgr-{me}-2/app.sock"));
         assert_eq!(places.socket(), second);
         assert_eq!(
@@ -285,14 +285,14 @@ mod tests {
         std::fs::write(&second, "").unwrap();
         // Also when nothing is in the way any more.
         std::fs::remove_file(&taken).unwrap();
-        let places = Places::among(None, dir.path(), me);
+        let places = SocketDirectories::among(None, dir.path(), me);
         let nowhere = Path::new("/nowhere/app.sock");
         assert_eq!(find(None, nowhere, &places.sockets()), SocketChoice::Found(second));
         for ending in ["", "-2", "-3", "-4"] {
             let path = dir.path().join(format!("cpumgr-{}{ending}", me + 1));
             std::fs::write(path, "").unwrap();
         }
-        let none = Places::among(None, dir.path(), me + 1);
+        let none = SocketDirectories::among(None, dir.path(), me + 1);
         assert!(none.sockets().is_empty() && none.obstacles.len() == 4);
         assert!(none.obstacles[0].what.contains(&format!("belongs to user {me}")));
     }

@@ -3,7 +3,7 @@
 
 use std::mem::{align_of, offset_of, size_of};
 
-use nanothreads_arena::domain::Member;
+use nanothreads_arena::domain::MemberLine;
 use nanothreads_arena::global::{GLOBAL_SIZE, Global, LifeLine, State, StateLine};
 use nanothreads_arena::grant::{CpuLine, Grant, GrantArea, GrantLine, Turn};
 use nanothreads_arena::header::{Header, Kind, MAGIC, VERSION};
@@ -158,12 +158,12 @@ fn the_bytes_of_the_global_page_are_pinned() {
 
 #[test]
 fn the_bytes_of_a_domains_line_are_pinned() {
-    let line = Member::default();
+    let line = MemberLine::default();
     line.offer(7, 2, 3);
     assert!(line.give(CpuId(64)));
     line.park.prepare();
     assert_eq!(words(&line, [0, 8, 16, 24, 144, 152]), [7, 2 | 2 << 16 | 1 << 32, 0, 1, 0, 1]);
-    assert_eq!(size_of::<Member>(), 384);
+    assert_eq!(size_of::<MemberLine>(), 384);
 }
 
 #[test]

@@ -12,13 +12,13 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use nanothreads_arena::domain::Member;
+use nanothreads_arena::domain::MemberLine;
 use nanothreads_arena::grant::GrantArea;
 use platform::affinity::{CpuId, CpuSet};
 use platform::model::{DEADLOCK, explore, is_needed, is_refuted};
 
-fn line(wants: u32) -> Arc<Member> {
-    let line = Arc::new(Member::default());
+fn line(wants: u32) -> Arc<MemberLine> {
+    let line = Arc::new(MemberLine::default());
     line.offer(1, 1, wants);
     line
 }
@@ -129,7 +129,7 @@ fn cpus(numbers: &[u32]) -> CpuSet {
 }
 
 /// The program's side: the air, then the grant.
-fn look(line: &Member, grant: &GrantArea, is_giver: bool, planted: Planted) {
+fn look(line: &MemberLine, grant: &GrantArea, is_giver: bool, planted: Planted) {
     // Two processors with it, one without.
     let granted = || grant.read().processors == 2;
     let late = (planted == Planted::LooksLate).then(granted);

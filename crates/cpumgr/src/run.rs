@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use arena::client::SOCKET_VARIABLE;
-use arena::message::{Control, Range};
+use arena::message::{Control, ProcessorRange};
 use nix::errno::Errno;
 use platform::affinity::{self, CpuSet};
 
@@ -133,7 +133,7 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
 }
 
 /// Whether a job can have its processors where this process may run.
-fn has_room(range: Range, cpus: Option<&CpuSet>) -> Result<(), Error> {
+fn has_room(range: ProcessorRange, cpus: Option<&CpuSet>) -> Result<(), Error> {
     let mask = affinity::affinity(None)?;
     let allowed = cpus.map_or_else(|| mask.clone(), |cpus| mask.intersection(cpus));
     if (range.least as usize) <= allowed.len().max(1) {

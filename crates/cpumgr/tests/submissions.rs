@@ -415,7 +415,7 @@ fn what_a_job_keeps_is_known_to_the_manager_after_one_that_was_killed() {
     // No processor is left for it as long as the first one runs: an hour at most.
     let second = submit(&manager, &["--procs", "1", "--time-limit", "2min"], "echo second").spawn();
     let place = eventually("it waits", || queue(&manager).pop());
-    assert_eq!(place.processors, Some(arena::message::Range { least: 1, most: 1 }));
+    assert_eq!(place.processors, Some(arena::message::ProcessorRange { least: 1, most: 1 }));
     assert_eq!(place.limit_ns, Some(120_000_000_000));
     let begins = place.begins_in_ns.expect("it has a reservation");
     assert!((1..=3_600_000_000_000).contains(&begins), "{begins}");

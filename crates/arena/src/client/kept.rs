@@ -22,13 +22,13 @@ use platform::{SysResult, fdpass};
 
 /// What a descriptor's number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+struct FileIdentity {
     device: u64,
     inode: u64,
     mode: u32,
 }
 
-impl Identity {
+impl FileIdentity {
     fn of(fd: BorrowedFd<'_>) -> SysResult<Self> {
         let status = platform::file::status(fd)?;
         Ok(Self { device: status.st_dev, inode: status.st_ino, mode: status.st_mode })
@@ -39,20 +39,20 @@ impl Identity {
 #[derive(Debug)]
 struct Kept {
     fd: ManuallyDrop<OwnedFd>,
-    was: Identity,
+    was: FileIdentity,
     // All eventfds of a machine are one inode; their own number tells them apart.
     event: Option<u64>,
 }
 
 impl Kept {
     fn new(fd: OwnedFd) -> SysResult<Self> {
-        let was = Identity::of(fd.as_fd())?;
+        let was = FileIdentity::of(fd.as_fd())?;
         Ok(Self { was, event: event_id(&fd), fd: ManuallyDrop::new(fd) })
     }
 
     fn is_ours(&self) -> bool {
         let fd = self.fd.as_fd();
-        let same = Identity::of(fd).is_ok_and(|now| now == self.was);
+        let same = FileIdentity::of(fd).is_ok_and(|now| now == self.was);
         // A number that cannot be read any more (no free descriptor, another root) says nothing:
         // the rest decides.
         same && self.event.is_none_or(|event| event_id(fd).is_none_or(|now| now == event))

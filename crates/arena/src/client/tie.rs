@@ -22,7 +22,7 @@ pub(super) type SharedAreas = (Arc<Area<Down>>, Arc<Area<Up>>);
 
 /// What else a registration brings.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct RegistrationRest {
     pub(super) global: Area<Global>,
     pub(super) descriptors: Descriptors,
     pub(super) slot: u64,
@@ -58,9 +58,9 @@ impl Tie {
         path: &Path,
         hello: &Hello,
         (down, up): SharedAreas,
-        registered: Registered,
+        registered: RegistrationRest,
     ) -> Self {
-        let Registered { global, descriptors, slot } = registered;
+        let RegistrationRest { global, descriptors, slot } = registered;
         Self {
             wanted: AtomicU32::new(up.request.read().requested),
             down,
@@ -84,7 +84,7 @@ impl Tie {
         path: &Path,
         hello: &Hello,
         areas: SharedAreas,
-        blank: Registered,
+        blank: RegistrationRest,
     ) -> Self {
         let registrations = AtomicU32::new(0);
         let wanted = AtomicU32::new(hello.request);

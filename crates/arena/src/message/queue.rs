@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::submission::Range;
+use super::submission::ProcessorRange;
 
 /// Places in one [`FromManager::Waiting`](super::FromManager::Waiting) packet: each is at most some
 /// 1300 bytes, whatever its label, and 32 more for each submission that it waits for.
@@ -44,7 +44,7 @@ pub struct QueuedStatus {
     pub within_ns: Option<u64>,
     /// The processors that it keeps from its start on (`submit --procs`).
     #[serde(default)]
-    pub processors: Option<Range>,
+    pub processors: Option<ProcessorRange>,
     /// For how long it runs at most, as it says.
     #[serde(default)]
     pub limit_ns: Option<u64>,

@@ -32,7 +32,7 @@ pub struct Submit {
     pub limit_ns: Option<u64>,
     /// The processors with which it starts, and which it keeps; `None`: it follows its grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub processors: Option<Range>,
+    pub processors: Option<ProcessorRange>,
     /// The class of its site in which it is to be; `None`: as the rules say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
@@ -43,7 +43,7 @@ pub struct Submit {
 
 /// A number of processors, or any number between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Range {
+pub struct ProcessorRange {
     /// The fewest.
     pub least: u32,
     /// The most.

@@ -167,7 +167,7 @@ fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
         waits_ns: u64::MAX,
         after: vec![After { id: u64::MAX, how: Condition::Failed }.to_string(); MAX_AFTER],
         within_ns: Some(u64::MAX),
-        processors: Some(Range { least: u32::MAX, most: u32::MAX }),
+        processors: Some(ProcessorRange { least: u32::MAX, most: u32::MAX }),
         limit_ns: Some(u64::MAX),
         begins_in_ns: Some(u64::MAX),
         user: Some(u32::MAX),

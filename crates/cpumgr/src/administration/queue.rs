@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{FromManager, Queue, QueuedStatus, Range, ToManager};
+use arena::message::{FromManager, ProcessorRange, Queue, QueuedStatus, ToManager};
 use serde::Serialize;
 
 use super::ANSWER;
@@ -87,7 +87,7 @@ fn hours(ns: u64) -> String {
 pub(crate) fn place_text(place: &QueuedStatus) -> String {
     let seconds = place.waits_ns / 1_000_000_000;
     let mut text = format!("{:>6}  pid {:<8} waits {seconds}s", place.id, place.pid);
-    if let Some(Range { least, most }) = place.processors {
+    if let Some(ProcessorRange { least, most }) = place.processors {
         let number = if least == most { least.to_string() } else { format!("{least}..{most}") };
         let processors = if most == 1 { "processor" } else { "processors" };
         text.push_str(&format!(", needs {number} {processors}"));
@@ -160,7 +160,7 @@ mod tests {
             waits_ns: 3 * second,
             after: Vec::new(),
             within_ns: None,
-            processors: Some(Range { least: 4, most: 16 }),
+            processors: Some(ProcessorRange { least: 4, most: 16 }),
             limit_ns: Some(60 * second),
             begins_in_ns: Some(5 * second - 1),
             user: Some(1000),
@@ -170,7 +170,7 @@ mod tests {
         let head = "     9  pid 60       waits 3s";
         let text = ", needs 4..16 processors, at most for 60s, begins within 5s  ft\n";
         assert_eq!(place_text(&place), format!("{head}{text}"));
-        place.processors = Some(Range { least: 4, most: 4 });
+        place.processors = Some(ProcessorRange { least: 4, most: 4 });
         (place.limit_ns, place.begins_in_ns) = (None, None);
         assert_eq!(place_text(&place), format!("{head}, needs 4 processors  ft\n"));
         place.never_begins = Some("it has at most 2, for a reason".into());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use arena::message::{After, Range};
+use arena::message::{After, ProcessorRange};
 use clap::Args;
 
 use super::RunArgs;
@@ -36,7 +36,7 @@ pub struct SubmitArgs {
     /// ends (programs that are no jobs may share them); of 4..16 as many as there are then. Jobs
     /// start in their order, and one that does not delay the first that waits may start before it.
     #[arg(long, value_name = "N|MIN..MAX", value_parser = processors, conflicts_with_all = ["min", "max"])]
-    pub procs: Option<Range>,
+    pub procs: Option<ProcessorRange>,
     /// Submits it once for each number from A to B (in steps of S), which it finds in
     /// CPUMGR_ARRAY_INDEX and in place of each {index} of its words. As with --wait: ends when all
     /// have ended, with 0 when all did so with 0.
@@ -99,11 +99,11 @@ fn array(text: &str) -> Result<Array, String> {
     Ok(array)
 }
 
-fn processors(text: &str) -> Result<Range, String> {
+fn processors(text: &str) -> Result<ProcessorRange, String> {
     let (least, most) = text.split_once("..").unwrap_or((text, text));
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
     match (number(least), number(most)) {
-        (Some(least), Some(most)) if least <= most => Ok(Range { least, most }),
+        (Some(least), Some(most)) if least <= most => Ok(ProcessorRange { least, most }),
         _ => Err("that is a number of processors, 8, or a range of them, 4..16".into()),
     }
 }
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn processors_are_a_number_or_a_range_that_goes_up() {
-        assert_eq!(processors("8"), Ok(Range { least: 8, most: 8 }));
-        assert_eq!(processors("4..16"), Ok(Range { least: 4, most: 16 }));
+        assert_eq!(processors("8"), Ok(ProcessorRange { least: 8, most: 8 }));
+        assert_eq!(processors("4..16"), Ok(ProcessorRange { least: 4, most: 16 }));
         for bad in ["", "0", "4..", "..4", "8..4", "0..4", "4-8", "-1"] {
             assert!(processors(bad).is_err(), "{bad}");
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use arena::message::{
-    Account, Measures, Narrow, ProgramStatus, Queue, QueuedStatus, Range, RunState, Status,
+    Account, Measures, Narrow, ProcessorRange, ProgramStatus, Queue, QueuedStatus, RunState, Status,
 };
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn place() -> QueuedStatus {
         waits_ns: 3_000_000_000,
         after: vec!["ok:7".into()],
         within_ns: Some(60_000_000_000),
-        processors: Some(Range { least: 1, most: 2 }),
+        processors: Some(ProcessorRange { least: 1, most: 2 }),
         limit_ns: Some(3_600_000_000_000),
         begins_in_ns: Some(30_000_000_000),
         user: Some(1000),

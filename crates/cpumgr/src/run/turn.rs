@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use arena::message::{After, Range};
+use arena::message::{After, ProcessorRange};
 
 /// When a program starts.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ pub struct Turn {
     pub(super) within: Option<Duration>,
     pub(super) reported: bool,
     pub(super) limit: Option<Duration>,
-    pub(super) processors: Option<Range>,
+    pub(super) processors: Option<ProcessorRange>,
     /// Where its number is told.
     tell: RefCell<Option<OwnedFd>>,
     pub(super) id: Cell<Option<u64>>,
@@ -57,7 +57,7 @@ impl Turn {
 
     /// It runs for `limit` at most, on a number of processors in that range.
     #[must_use]
-    pub fn as_job(self, limit: Option<Duration>, processors: Option<Range>) -> Self {
+    pub fn as_job(self, limit: Option<Duration>, processors: Option<ProcessorRange>) -> Self {
         Self { limit, processors, ..self }
     }
 

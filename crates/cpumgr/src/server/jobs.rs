@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arena::message::Range;
+use arena::message::ProcessorRange;
 use platform::process::Pid;
 use policies::backfill::{self, Job, Part, Plan, Running};
 use policies::classes::{Demand, minima};
@@ -88,7 +88,8 @@ impl Server {
         let running = self.running_jobs(&classes);
         let running = classes.beside(running, processors);
         let as_job = |it: &&Place| {
-            let Range { least, most } = it.processors.unwrap_or(Range { least: 1, most: 1 });
+            let ProcessorRange { least, most } =
+                it.processors.unwrap_or(ProcessorRange { least: 1, most: 1 });
             let class = classes.of(self.class_by_choice_or_rule(it.serial));
             Job { least, most, limit: it.limit_ns, class }
         };
@@ -273,7 +274,7 @@ mod tests {
 
     fn job(processors: u32, class: Option<&str>) -> ToManager {
         ToManager::Submit(Submit {
-            processors: Some(Range { least: processors, most: processors }),
+            processors: Some(ProcessorRange { least: processors, most: processors }),
             class: class.map(str::to_owned),
             ..Submit::plain(processors, "", true)
         })
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(submit(&mut server, 5_000_001, job(2, Some("small"))), refused);
         assert_eq!(submit(&mut server, 5_000_002, job(1, Some("none"))), refused);
         let nightly = Submit { purpose: Some("nightly".into()), ..Submit::plain(1, "", true) };
-        let range = Some(Range { least: 2, most: 2 });
+        let range = Some(ProcessorRange { least: 2, most: 2 });
         let nightly = ToManager::Submit(Submit { processors: range, ..nightly });
         assert_eq!(submit(&mut server, 5_000_003, nightly), refused, "a rule says so");
         // So is what others leave no room for, at any time.

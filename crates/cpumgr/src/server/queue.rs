@@ -29,7 +29,7 @@
 use std::collections::BTreeSet;
 
 use arena::message::{
-    After, FromManager, MAX_AFTER, Queue, QueuedStatus, Range, RefusedCode, Submit,
+    After, FromManager, MAX_AFTER, ProcessorRange, Queue, QueuedStatus, RefusedCode, Submit,
     WAITING_PER_PACKET,
 };
 use platform::process::Pid;
@@ -67,7 +67,7 @@ pub(super) struct Place {
     attach: bool,
     /// For how long it runs at most, and on how many processors (`jobs`).
     pub(super) limit_ns: Option<u64>,
-    pub(super) processors: Option<Range>,
+    pub(super) processors: Option<ProcessorRange>,
     /// By the log, which says so once.
     pub(super) is_said_to_never_begin: bool,
 }
@@ -80,9 +80,9 @@ impl Place {
 }
 
 /// What a client said, within bounds.
-fn checked(range: Range) -> Range {
+fn checked(range: ProcessorRange) -> ProcessorRange {
     let least = range.least.max(1);
-    Range { least, most: range.most.max(least) }
+    ProcessorRange { least, most: range.most.max(least) }
 }
 
 impl Server {
@@ -133,7 +133,7 @@ impl Server {
         let processors = submit.processors.map(checked);
         // One that waited under a manager where it fitted keeps its place.
         if place.is_none()
-            && let Some(Range { least, .. }) = processors
+            && let Some(ProcessorRange { least, .. }) = processors
             && let Some(why) = self.never_begins(serial, least)
         {
             let reason = format!("a job of {least} processors never begins here: {why}");

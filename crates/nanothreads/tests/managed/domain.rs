@@ -6,7 +6,7 @@
 )]
 
 use crate::script::{Script, Setup, eventually, mask_of, with_script_as};
-use arena::domain::Member as Line;
+use arena::domain::MemberLine;
 use nanothreads::Team;
 use platform::affinity::{CpuId, CpuSet, Tid, current_tid};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn with_a_domain(test: impl FnOnce(&mut Script) + Send + 'static) {
     });
 }
 
-fn line(script: &Script, index: usize) -> &Line {
+fn line(script: &Script, index: usize) -> &MemberLine {
     &script.domain.as_ref().unwrap().members()[index]
 }
 
