@@ -25,7 +25,7 @@
 //! the parent was bound to or put on (the parent may have been squeezed or freed since).
 
 use crate::manager::source;
-use crate::placement::affinity_state::Held;
+use crate::placement::affinity_state::AffinityHold;
 use crate::program::program;
 use crate::thread::{Local, Pin, current, local};
 use crate::workers::worker::Worker;
@@ -130,7 +130,7 @@ struct Unbound {
     worker: &'static Worker,
     /// The mask of a bound one.
     before: Option<Mask>,
-    _held: Held<'static>,
+    _held: AffinityHold<'static>,
     /// Another nano-thread would undo this one's change.
     _pin: Pin<'static>,
 }

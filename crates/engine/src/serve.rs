@@ -12,7 +12,7 @@ use crate::thread::membership::{Membership, ResultPlace};
 use crate::thread::{Local, current};
 use crate::waits::spin_policy::{self, Wait};
 use crate::work::{Offered, Region, Work, WorkDescriptor};
-use crate::workers::worker::{Progress, Worker};
+use crate::workers::worker::{Worker, WorkerProgress};
 use heir::Heir;
 use platform::clock::Ticks;
 use std::cell::Cell;
@@ -84,11 +84,11 @@ fn run_line(worker: &'static Worker, local: &Local, descriptor: &WorkDescriptor)
 
 /// The thread is the worker from now on.
 #[inline(never)]
-fn begin(worker: &'static Worker, heir: Option<Heir>) -> (&'static Local, Progress) {
+fn begin(worker: &'static Worker, heir: Option<Heir>) -> (&'static Local, WorkerProgress) {
     let is_heir = heir.is_some();
     let (local, mut progress) = match heir {
         Some(heir) => heir.take_over(),
-        None => (current::adopt(worker), Progress::NONE),
+        None => (current::adopt(worker), WorkerProgress::NONE),
     };
     let tid = worker.station().runs();
     local.runs_on(tid);
@@ -107,7 +107,7 @@ fn run_offer(
     worker: &'static Worker,
     local: &'static Local,
     offered: Offered,
-    progress: &mut Progress,
+    progress: &mut WorkerProgress,
 ) -> bool {
     worker.settle();
     run_part(local, Membership::OUTSIDE, offered.work, offered.data);
@@ -120,7 +120,12 @@ fn run_offer(
     false
 }
 
-fn run_broadcast(worker: &'static Worker, local: &Local, region: &Region, progress: &mut Progress) {
+fn run_broadcast(
+    worker: &'static Worker,
+    local: &Local,
+    region: &Region,
+    progress: &mut WorkerProgress,
+) {
     worker.settle();
     progress.threads = region.threads;
     // SAFETY: - found by this thread; given back before the work runs.
@@ -145,7 +150,7 @@ fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) 
 /// Returns when there is something; what it is, if it was broadcast. While nothing is there, it
 /// only looks whether anything is.
 #[inline(never)]
-fn wait_for_news(worker: &Worker, local: &Local, progress: &Progress) -> Option<Region> {
+fn wait_for_news(worker: &Worker, local: &Local, progress: &WorkerProgress) -> Option<Region> {
     local.waiter().safe_point();
     let mut broadcast = None;
     let look = || {

@@ -51,7 +51,7 @@ mod time_slice;
 mod visit;
 
 pub use current::local;
-pub(crate) use group::{Group, Need, Reservation};
+pub(crate) use group::{Need, Reservation, WorkerGroup};
 pub use state::Local;
 pub(crate) use state::Pin;
-pub use visit::Place;
+pub use visit::ForkContext;

@@ -111,7 +111,7 @@ const _: () = assert!(
 );
 
 /// The supply line of a worker.
-pub type Line = Slot<WorkDescriptor, Captures>;
+pub type SupplyLine = Slot<WorkDescriptor, Captures>;
 
 /// Work that another thread than the master supplied: function and argument.
 #[derive(Clone, Copy, Debug)]

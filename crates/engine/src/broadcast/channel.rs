@@ -185,7 +185,7 @@ unsafe fn accept(data: *const (), member: Member) {
     let is_led = |other: &usize| *other != id && invitation.leader_of[*other] == id;
     let cluster = (1..invitation.leader_of.len()).filter(is_led).map(|other| {
         let worker = invitation.members[other - 1];
-        Led { id: other, worker, last: LastSeen::of(worker.arrival()) }
+        ClusterMember { id: other, worker, last: LastSeen::of(worker.arrival()) }
     });
     let attachment = Attachment {
         ring: Arc::clone(invitation.ring),
@@ -205,19 +205,19 @@ pub(crate) struct Attachment {
     /// The own number in the master's teams.
     id: u32,
     /// Those that arrive through this one, ascending.
-    cluster: Vec<Led>,
+    cluster: Vec<ClusterMember>,
 }
 
 /// A member that arrives through its leader.
 #[derive(Debug)]
-pub(crate) struct Led {
+pub(crate) struct ClusterMember {
     id: usize,
     pub(crate) worker: &'static Worker,
     /// The last arrival that the leader has seen.
     last: LastSeen,
 }
 
-impl Led {
+impl ClusterMember {
     /// It has arrived.
     #[inline]
     pub(crate) fn has_arrived(&self) -> bool {
@@ -254,7 +254,7 @@ impl Attachment {
 
     /// Step 3 for a leader: those of its cluster that take part in a region of `size`.
     #[inline]
-    pub(crate) fn cluster(&self, size: u32) -> &[Led] {
+    pub(crate) fn cluster(&self, size: u32) -> &[ClusterMember] {
         if self.cluster.is_empty() {
             return &[];
         }

@@ -43,7 +43,7 @@ pub(super) enum Soon {
 
 /// What the evidence before has come to when there is new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum PastEvidence {
     /// It counts.
     Holds,
     /// It ended a short time ago: what comes back so soon had not gone.
@@ -62,11 +62,11 @@ impl Rule {
     }
 
     /// For how long new evidence counts, when the last one counted for `last`.
-    fn next(&self, last: u64, before: Before) -> u64 {
+    fn next(&self, last: u64, before: PastEvidence) -> u64 {
         match before {
-            Before::Holds => last.max(self.first),
-            Before::JustEnded => last.saturating_mul(2).clamp(self.first, self.most),
-            Before::Gone => self.first,
+            PastEvidence::Holds => last.max(self.first),
+            PastEvidence::JustEnded => last.saturating_mul(2).clamp(self.first, self.most),
+            PastEvidence::Gone => self.first,
         }
     }
 }
@@ -87,15 +87,15 @@ impl Evidence {
     }
 
     /// Evidence came at `now`. Returns what the one before had come to.
-    pub(super) fn note(&self, now: u64, rule: &Rule) -> Before {
+    pub(super) fn note(&self, now: u64, rule: &Rule) -> PastEvidence {
         // ORDERING: Relaxed, here and below - hints (module head).
         let (end, last) = (self.until.load(Relaxed) & !HOLDS, self.length.load(Relaxed));
         let before = match now.checked_sub(end) {
-            None => Before::Holds,
+            None => PastEvidence::Holds,
             Some(since) if end != 0 && since < Ticks::about_us(rule.soon_after(last)) => {
-                Before::JustEnded
+                PastEvidence::JustEnded
             }
-            Some(_) => Before::Gone,
+            Some(_) => PastEvidence::Gone,
         };
         let length = rule.next(last, before);
         // ORDERING: Relaxed - as above.
@@ -186,10 +186,12 @@ mod tests {
     fn what_soon_means_is_the_rule_s() {
         assert_eq!(lengths(&FIRST, 101), [100; 6]);
         assert_eq!(lengths(&LAST, 101), [100; 6]);
-        for (rule, before, length) in [(FIRST, Before::Gone, 100), (LAST, Before::JustEnded, 400)] {
+        for (rule, before, length) in
+            [(FIRST, PastEvidence::Gone, 100), (LAST, PastEvidence::JustEnded, 400)]
+        {
             let evidence = Evidence::new();
             evidence.note(us(1000), &rule);
-            assert_eq!(evidence.note(evidence.end() + us(50), &rule), Before::JustEnded);
+            assert_eq!(evidence.note(evidence.end() + us(50), &rule), PastEvidence::JustEnded);
             assert_eq!(evidence.length(), 200);
             assert_eq!(evidence.note(evidence.end() + us(150), &rule), before, "{:?}", rule.soon);
             assert_eq!(evidence.length(), length);
@@ -199,16 +201,16 @@ mod tests {
     #[test]
     fn evidence_while_there_is_some_begins_its_time_anew() {
         let evidence = Evidence::new();
-        assert_eq!(evidence.note(us(1000), &FIRST), Before::Gone);
-        assert_eq!(evidence.note(us(1090), &FIRST), Before::Holds);
+        assert_eq!(evidence.note(us(1000), &FIRST), PastEvidence::Gone);
+        assert_eq!(evidence.note(us(1090), &FIRST), PastEvidence::Holds);
         assert_eq!(evidence.length(), 100);
         assert!(evidence.holds(|| us(1189)) && !evidence.holds(|| us(1191)));
         assert_eq!(
             evidence.note(us(1200), &FIRST),
-            Before::JustEnded,
+            PastEvidence::JustEnded,
             "its end is known after it was seen"
         );
-        assert_eq!(evidence.note(us(1300), &FIRST), Before::Holds);
+        assert_eq!(evidence.note(us(1300), &FIRST), PastEvidence::Holds);
         assert_eq!(evidence.length(), 200, "it keeps the length that it has");
     }
 
@@ -229,7 +231,7 @@ mod tests {
         evidence.note(us(1000), &FIRST);
         evidence.forget();
         assert!(!evidence.may_hold());
-        assert_eq!(evidence.note(us(1010), &FIRST), Before::Gone);
+        assert_eq!(evidence.note(us(1010), &FIRST), PastEvidence::Gone);
     }
 
     #[test]

@@ -35,7 +35,7 @@
 //! P2 section 2.1: what a program asks for is changed by what it gets. There the manager says so;
 //! here the kernel's run delay does.
 
-use super::evidence::{Before, Evidence};
+use super::evidence::{Evidence, PastEvidence};
 use super::{FEW, HOLE, LEAVE, LOOK_INTERVAL};
 use platform::affinity::{CpuId, Tid};
 use platform::clock::Ticks;
@@ -85,10 +85,10 @@ impl Stragglers {
 
     fn lost_one_at(&self, now: u64) {
         self.left_out.set(match self.losses.note(now, &LEAVE) {
-            Before::Holds => self.left_out.get() + 1,
+            PastEvidence::Holds => self.left_out.get() + 1,
             // They are lost as soon as they come back.
-            Before::JustEnded => self.left_out.get(),
-            Before::Gone => 1,
+            PastEvidence::JustEnded => self.left_out.get(),
+            PastEvidence::Gone => 1,
         });
     }
 

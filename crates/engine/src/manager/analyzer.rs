@@ -65,7 +65,7 @@ const LONG_REST: u32 = 65_536;
 
 /// What a region of the master may have, and what is to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Advice {
+pub(super) struct Analysis {
     /// The most processors for this region.
     pub(super) most: Option<u32>,
     /// What was measured.
@@ -91,7 +91,7 @@ impl Measured {
 
 /// The sample that is being taken.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct OpenSample {
     began: u64,
     iterations: u64,
     /// Regions in it, and how many of them had more than one thread.
@@ -103,7 +103,7 @@ struct Sample {
     mixed: bool,
 }
 
-impl Sample {
+impl OpenSample {
     fn begin(now: u64) -> Self {
         Self { began: now, iterations: 0, regions: 0, forked: 0, size: BASE, mixed: false }
     }
@@ -129,7 +129,7 @@ pub(super) struct Analyzer {
     since: Option<(u64, u32)>,
     /// The loop that is being timed, and how far its iteration is.
     timed: Option<(Loop, usize)>,
-    sample: Option<Sample>,
+    sample: Option<OpenSample>,
     /// Times of an iteration, on `size` processors.
     times: Vec<u64>,
     size: u32,
@@ -167,16 +167,16 @@ impl Analyzer {
 
     /// The master is about to fork `region`; `now`: nanoseconds, asked for where they are needed
     /// only.
-    pub(super) fn forks(&mut self, region: usize, now: impl FnOnce() -> u64) -> Advice {
+    pub(super) fn forks(&mut self, region: usize, now: impl FnOnce() -> u64) -> Analysis {
         self.regions = self.regions.saturating_add(1);
-        let advice = self.look_at(region, now);
+        let analysis = self.look_at(region, now);
         if let Some(sample) = &mut self.sample {
             sample.regions += 1;
         }
-        advice
+        analysis
     }
 
-    fn look_at(&mut self, region: usize, now: impl FnOnce() -> u64) -> Advice {
+    fn look_at(&mut self, region: usize, now: impl FnOnce() -> u64) -> Analysis {
         if self.explicit {
             return self.advise();
         }
@@ -185,7 +185,7 @@ impl Analyzer {
                 self.forget_times();
             }
             self.looked += 1;
-            return if self.looked >= VAIN { self.rests(LONG_REST) } else { Advice::default() };
+            return if self.looked >= VAIN { self.rests(LONG_REST) } else { Analysis::default() };
         };
         match &mut self.timed {
             Some((timed, at)) if *timed == found => {
@@ -204,7 +204,7 @@ impl Analyzer {
     }
 
     /// The program says that an iteration of its outer loop begins.
-    pub(super) fn is_told(&mut self, now: u64) -> Advice {
+    pub(super) fn is_told(&mut self, now: u64) -> Analysis {
         if !self.explicit {
             (self.explicit, self.timed) = (true, Some((SAID, 0)));
             self.forget_times();
@@ -251,35 +251,35 @@ impl Analyzer {
         can
     }
 
-    fn advise(&self) -> Advice {
+    fn advise(&self) -> Analysis {
         let is_probed = self.timed.is_some_and(|(timed, _)| self.probed == Some(timed));
-        Advice { most: (is_probed && self.wants_base()).then_some(BASE), ..Advice::default() }
+        Analysis { most: (is_probed && self.wants_base()).then_some(BASE), ..Analysis::default() }
     }
 
     /// A rest of about so long, at the pace since the last one. `now` is later than the first
     /// iteration.
-    fn rests_for(&mut self, nanoseconds: u64, now: u64) -> Advice {
+    fn rests_for(&mut self, nanoseconds: u64, now: u64) -> Analysis {
         let (since, regions_then) = self.since.unwrap_or((now, self.regions));
         let regions = u64::from(self.regions - regions_then).saturating_mul(nanoseconds)
             / now.saturating_sub(since).max(1);
         self.rests(u32::try_from(regions).unwrap_or(u32::MAX).clamp(1, LONG_REST))
     }
 
-    fn rests(&mut self, regions: u32) -> Advice {
+    fn rests(&mut self, regions: u32) -> Analysis {
         self.period.begin_again();
         self.forget_times();
         self.probed = None;
         self.timed = if self.explicit { Some((SAID, 0)) } else { None };
         (self.looked, self.regions, self.since) = (0, 0, None);
-        Advice { rest: regions, ..Advice::default() }
+        Analysis { rest: regions, ..Analysis::default() }
     }
 
     /// An iteration ends here, if one was timed, and the next one begins.
-    fn iteration_begins(&mut self, now: u64) -> Advice {
+    fn iteration_begins(&mut self, now: u64) -> Analysis {
         self.began.get_or_insert(now);
         self.since.get_or_insert((now, self.regions));
         let Some(sample) = &mut self.sample else {
-            self.sample = Some(Sample::begin(now));
+            self.sample = Some(OpenSample::begin(now));
             return self.advise();
         };
         sample.iterations += 1;
@@ -288,7 +288,7 @@ impl Analyzer {
             return self.advise();
         }
         let done = *sample;
-        self.sample = Some(Sample::begin(now));
+        self.sample = Some(OpenSample::begin(now));
         let Some(size) = done.size() else { return self.advise() };
         if self.wants_base() && size != BASE {
             let timed = self.timed.map(|(timed, _)| timed);
@@ -327,10 +327,10 @@ impl Analyzer {
             }
             self.bases.extend(self.timed.map(|(timed, _)| (timed, time)));
             self.sample = None;
-            return Advice::default();
+            return Analysis::default();
         };
         let report = (size > BASE).then_some(Measured { processors: size, time, base_time });
-        Advice { report, ..self.rests_for(REST, now) }
+        Analysis { report, ..self.rests_for(REST, now) }
     }
 
     /// The time of the undisturbed samples, once there are enough that agree. The oldest of others

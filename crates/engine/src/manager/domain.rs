@@ -7,10 +7,10 @@
 //!    none of the domain does, it gives it back.
 //! 2. *Count.* Until the manager has booked that, the giver counts the processor out of its grant,
 //!    the receiver into its own: their next teams are smaller and larger
-//!    ([`Connection::processors`]).
+//!    ([`ManagerClient::processors`]).
 //! 3. *Sit.* The seats after those of the grant have the processors that came, in the order of
 //!    their numbers; a seat whose processor was passed is everywhere in what is left
-//!    ([`Connection::cpu_of_seat`]).
+//!    ([`ManagerClient::cpu_of_seat`]).
 //! 4. *Move.* What is in transit is a part of the epoch: a thread that follows another epoch goes
 //!    where the new one puts it, at its next safe point or at its master's fork, as with a new
 //!    grant.
@@ -24,8 +24,9 @@
 //! - A-I2 An epoch does not come back: it is the sum of two numbers that only grow.
 //! - A-I3 With another manager, or none, nothing is in transit, and nothing is passed: the area of
 //!   the old manager does not count. The watcher's thread joins the next manager's domain, if it
-//!   has one ([`Connection::comes_back`]); from then on what is in its area counts. A manager that
-//!   does not answer in time is asked again later, some times ([`Client::return_again`]).
+//!   has one ([`ManagerClient::comes_back`]); from then on what is in its area counts. A manager
+//!   that does not answer in time is asked again later, some times
+//!   ([`Client::return_again`]).
 //!
 //! # Races
 //! *Two changes, one look.* A processor comes and lands between two looks, whichever threads look:
@@ -65,7 +66,7 @@ const BY_MANAGER: &str = "processors are passed on by the manager only";
 
 /// The program's end of its manager, and of the domain where there is one.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ManagerClient {
     pub(super) client: Client,
     in_transit: Once<InTransit>,
 }
@@ -92,7 +93,7 @@ struct Transfers {
 
 /// The grant with what is in transit.
 #[derive(Debug)]
-struct Held {
+struct EffectiveGrant {
     /// Processors that are granted.
     granted: usize,
     /// Those that may be used.
@@ -133,7 +134,7 @@ impl InTransit {
     }
 }
 
-impl Held {
+impl EffectiveGrant {
     /// `None`: a processor in turn with others, or a grant that binds nothing; the manager has to
     /// say what follows from a pass.
     fn of(client: &Client, transfers: &Transfers) -> Option<Self> {
@@ -151,7 +152,7 @@ impl Held {
     }
 }
 
-impl Connection {
+impl ManagerClient {
     pub(super) fn new(client: Client) -> Self {
         Self { client, in_transit: Once::new() }
     }
@@ -202,9 +203,9 @@ impl Connection {
         }
     }
 
-    fn held(&self) -> Option<Held> {
+    fn held(&self) -> Option<EffectiveGrant> {
         let transfers = self.in_transit.get()?.look(&self.client)?;
-        Held::of(&self.client, &transfers)
+        EffectiveGrant::of(&self.client, &transfers)
     }
 
     /// How many processors a region may use now. Cost without a domain: a load, and a look at what
@@ -239,7 +240,7 @@ impl Connection {
     }
 
     /// Changes whenever what the program has may have changed. Cost without a domain: as
-    /// [`Connection::processors`].
+    /// [`ManagerClient::processors`].
     #[inline]
     pub(super) fn epoch(&self) -> u32 {
         let changes = match self.in_transit.get() {
@@ -267,7 +268,7 @@ impl Connection {
     }
 }
 
-impl Asks for Connection {
+impl Asks for ManagerClient {
     fn request(&self, processors: u32) {
         self.client.request(processors);
     }

@@ -1,8 +1,8 @@
 //! The source of team sizes that follows a processor manager.
 
 use super::Sitter;
-use super::analyzer::{Advice, Analyzer};
-use super::domain::Connection;
+use super::analyzer::{Analysis, Analyzer};
+use super::domain::ManagerClient;
 use super::help::Help;
 use super::seats;
 use super::standing::Standing;
@@ -33,7 +33,7 @@ const MASTER: usize = 0;
 /// on).
 #[derive(Debug)]
 pub struct Managed {
-    pub(super) connection: Connection,
+    pub(super) manager: ManagerClient,
     alone: MaskAndQuota,
     wishes: Wishes,
     help: Help,
@@ -51,7 +51,7 @@ impl Managed {
     pub fn new(client: Client) -> Self {
         client.on_loss(seats::stand_up);
         Self {
-            connection: Connection::new(client),
+            manager: ManagerClient::new(client),
             alone: MaskAndQuota::of_program(),
             wishes: Wishes::default(),
             help: Help::default(),
@@ -67,14 +67,14 @@ impl Managed {
     /// comes is used before the next grant names it.
     #[must_use]
     pub fn in_domain(self, domain: Domain) -> Self {
-        self.connection.join(domain, self.client().registrations());
+        self.manager.join(domain, self.client().registrations());
         self
     }
 
     /// That manager has a domain, and did not let the program in because of `error`. A manager that
     /// did not answer in time is asked again.
     pub(crate) fn outside_domain(self, error: &ConnectError) -> Self {
-        self.connection.is_left_out(error);
+        self.manager.is_left_out(error);
         self
     }
 
@@ -85,12 +85,12 @@ impl Managed {
 
     /// Another manager took the program in: joins its domain, if it has one.
     pub(crate) fn comes_back(&self) {
-        self.connection.comes_back();
+        self.manager.comes_back();
     }
 
     #[inline]
     pub(super) fn client(&self) -> &Client {
-        &self.connection.client
+        &self.manager.client
     }
 
     /// True where the manager lets several programs take turns on the program's processor.
@@ -111,7 +111,7 @@ impl Managed {
     #[inline]
     pub(crate) fn at_fork(&self, wanted: usize, region: usize) -> usize {
         if self.wishes.are_down() {
-            self.wishes.rise(&self.connection, wanted);
+            self.wishes.rise(&self.manager, wanted);
         }
         // ORDERING: Relaxed, all of `forks` and `rest` - hints: whether it forks, and for how long
         // not to look. With several masters a count is lost.
@@ -159,7 +159,7 @@ impl Managed {
     /// All that the masters want is asked for again, if it is not.
     pub(crate) fn asks_again(&self) {
         if self.client().is_alive() && self.wishes.are_down() {
-            self.wishes.rise(&self.connection, 0);
+            self.wishes.rise(&self.manager, 0);
         }
     }
 
@@ -185,7 +185,7 @@ impl Managed {
 
     /// Asks the analyzer, where there is something to analyze: one master, which has processors of
     /// its own, under a policy that decides by what is reported.
-    fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
+    fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Analysis) -> usize {
         if !self.client().wants_reports() {
             // ORDERING: Relaxed - as in `at_fork`.
             self.rest.store(UNASKED, Relaxed);
@@ -200,14 +200,14 @@ impl Managed {
         }
         // Held by another master, which came this moment: nothing is measured then.
         let Ok(mut analyzer) = self.analyzer.try_lock() else { return usize::MAX };
-        let advice = ask(&mut analyzer);
+        let analysis = ask(&mut analyzer);
         drop(analyzer);
         // ORDERING: Relaxed - as in `at_fork`.
-        self.rest.store(advice.rest, Relaxed);
-        if let Some(measured) = advice.report {
+        self.rest.store(analysis.rest, Relaxed);
+        if let Some(measured) = analysis.report {
             measured.send(self.client());
         }
-        advice.most.map_or(usize::MAX, |most| most as usize)
+        analysis.most.map_or(usize::MAX, |most| most as usize)
     }
 
     /// Where a thread waits: it follows a new grant, and helps a worker that has no processor.
@@ -228,7 +228,7 @@ impl Managed {
     /// The calling thread is between two pieces of its work ([`crate::regions::safe_point`]).
     #[inline]
     pub(crate) fn between_pieces(&self, sitter: &Sitter) {
-        let epoch = self.connection.epoch();
+        let epoch = self.manager.epoch();
         if sitter.worked_under().replace(epoch) != epoch {
             self.goes_on(sitter);
         }
@@ -255,11 +255,11 @@ impl Managed {
         // ORDERING: Relaxed - as in `at_fork`.
         let (forks, lease) = (self.forks.load(Relaxed), self.lease());
         let again = if program().masters().are_one() {
-            self.wishes.lower(&self.connection, worker.seat(), lease, idle_us, forks)
+            self.wishes.lower(&self.manager, worker.seat(), lease, idle_us, forks)
         } else {
             let shares = program().masters().shares();
             shares.look_around(None);
-            self.wishes.lower_beside_others(&self.connection, lease, idle_us, forks, shares.busy())
+            self.wishes.lower_beside_others(&self.manager, lease, idle_us, forks, shares.busy())
         };
         again.map(Duration::from_micros)
     }
@@ -269,7 +269,7 @@ impl Managed {
     pub(crate) fn is_awake(&self, worker: &Worker) {
         self.client().set_vp_state(worker.seat(), VpState::Running);
         if self.wishes.are_down() {
-            self.wishes.rise(&self.connection, 0);
+            self.wishes.rise(&self.manager, 0);
         }
     }
 }
@@ -280,19 +280,19 @@ impl TeamSizer for Managed {
         if !self.client().is_alive() {
             return self.alone.limit();
         }
-        let granted = self.connection.processors();
+        let granted = self.manager.processors();
         // Of that class a team has as many threads as the program has processors in all (D4), which
         // share those that it was granted (`room`).
         if self.client().grant().fixed_team { granted.max(program().processors()) } else { granted }
     }
 
     fn room(&self) -> usize {
-        if self.client().is_alive() { self.connection.processors() } else { self.alone.limit() }
+        if self.client().is_alive() { self.manager.processors() } else { self.alone.limit() }
     }
 
     fn request(&self, wanted: usize) {
         if self.client().is_alive() {
-            self.wishes.ask(&self.connection, wanted);
+            self.wishes.ask(&self.manager, wanted);
         }
     }
 
@@ -311,14 +311,14 @@ impl TeamSizer for Managed {
     #[inline]
     fn epoch(&self) -> u32 {
         if self.client().is_alive() {
-            self.connection.epoch() << 2 | u32::from(program().masters().are_one()) << 1 | 1
+            self.manager.epoch() << 2 | u32::from(program().masters().are_one()) << 1 | 1
         } else {
             affinity_state::NO_GRANT
         }
     }
 
     fn processors(&self) -> Option<CpuSet> {
-        self.client().is_alive().then(|| self.connection.cpus())
+        self.client().is_alive().then(|| self.manager.cpus())
     }
 
     fn enlist(&self, index: usize, tid: Tid) {

@@ -24,12 +24,11 @@ impl Managed {
         }
         // A program that was started inside a narrower mask stays inside it.
         let mask = program().mask();
-        let own =
-            if program().masters().are_one() { self.connection.cpu_of_seat(seat) } else { None };
+        let own = if program().masters().are_one() { self.manager.cpu_of_seat(seat) } else { None };
         if let Some(cpu) = own.filter(|cpu| mask.contains(*cpu)) {
             return Bounds::On(cpu);
         }
-        let asked = self.connection.cpus();
+        let asked = self.manager.cpus();
         let granted = asked.intersection(mask);
         if granted.is_empty() {
             binding::say_no_overlap(&asked);

@@ -139,7 +139,7 @@ pub(crate) struct AffinityState {
 /// The worker while no thread puts it; see [`AffinityState::hold`].
 #[derive(Debug)]
 #[must_use = "the worker may be put again when this is dropped"]
-pub(crate) struct Held<'a> {
+pub(crate) struct AffinityHold<'a> {
     affinity: &'a AffinityState,
     /// Else an outer one holds it.
     is_mine: bool,
@@ -301,8 +301,8 @@ impl AffinityState {
     /// H1 and H2, on the worker: no thread puts it until the answer is dropped. `free` gives it the
     /// mask of the program, if it is where it was put. Makes system calls only, and may be called
     /// in handlers of signals.
-    pub(crate) fn hold(&self, free: impl Fn()) -> Held<'_> {
-        let held = |is_mine| Held { affinity: self, is_mine };
+    pub(crate) fn hold(&self, free: impl Fn()) -> AffinityHold<'_> {
+        let held = |is_mine| AffinityHold { affinity: self, is_mine };
         loop {
             match self.wait_while(|state| matches!(state, PUTTING | RAN)) {
                 HELD => return held(false),
@@ -378,7 +378,7 @@ impl Default for AffinityState {
     }
 }
 
-impl Held<'_> {
+impl AffinityHold<'_> {
     /// For a thread that becomes another program: the worker is not put any more. Should the exec
     /// fail, that ends when it next runs work.
     pub(crate) fn for_good(mut self) {
@@ -386,7 +386,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for AffinityHold<'_> {
     fn drop(&mut self) {
         if self.is_mine {
             // H3.

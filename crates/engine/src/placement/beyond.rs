@@ -18,7 +18,7 @@
 //! Each master decides by itself, and one may decide some regions later than the other. That costs
 //! speed in these, nothing else.
 
-use crate::protocols::lending::{Lender, Others, Shown};
+use crate::protocols::lending::{Activity, Lender, Others};
 use std::sync::Arc;
 
 /// A look costs a miss for each of the others, and a lock.
@@ -30,7 +30,7 @@ const ENOUGH: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Beyond {
     /// Enrolled with the lender of the group's generation.
-    own: Option<Arc<Shown>>,
+    own: Option<Arc<Activity>>,
     is_together: bool,
     is_open: bool,
     /// What the others showed when the open region began, if it is one to look at.

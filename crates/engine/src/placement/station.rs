@@ -4,7 +4,7 @@
 //! What may put it where, when, and what that does to the others, is told in the head of
 //! [`placement`](crate::placement).
 
-use crate::placement::affinity_state::{AffinityState, Held};
+use crate::placement::affinity_state::{AffinityHold, AffinityState};
 use crate::placement::home::Home;
 use crate::program::program;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
@@ -291,7 +291,7 @@ impl Station {
 
     /// No thread puts the worker, which calls, until the answer is dropped; nor is it where it was
     /// put. For handlers of signals, too.
-    pub(crate) fn hold(&self) -> Held<'_> {
+    pub(crate) fn hold(&self) -> AffinityHold<'_> {
         self.affinity.hold(|| self.leave_home())
     }
 

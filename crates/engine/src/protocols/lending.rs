@@ -59,15 +59,15 @@ struct Lending<T> {
     /// What one member may take: an equal share.
     share: usize,
     /// Masters that have more than what is lent now.
-    masters: Vec<Arc<Shown>>,
+    masters: Vec<Arc<Activity>>,
 }
 
 /// What a master that has more than what is lent to it shows the others of its kind: how often a
 /// region with that began or ended, odd while one is open. Writer: that master.
 #[derive(Debug)]
-pub(crate) struct Shown(CachePadded<AtomicU32>);
+pub(crate) struct Activity(CachePadded<AtomicU32>);
 
-impl Shown {
+impl Activity {
     /// A region begins or ends.
     pub(crate) fn change(&self) {
         // ORDERING: Relaxed, both - see the module head.
@@ -172,8 +172,8 @@ impl<T: Copy> Lender<T> {
 
     /// Enrolls a member that is the master of more than what it could borrow, until it drops what
     /// it gets.
-    pub(crate) fn enroll(&self) -> Arc<Shown> {
-        let own = Arc::new(Shown(CachePadded::new(AtomicU32::new(0))));
+    pub(crate) fn enroll(&self) -> Arc<Activity> {
+        let own = Arc::new(Activity(CachePadded::new(AtomicU32::new(0))));
         let mut lending = self.lending();
         lending.masters.retain(|master| Arc::strong_count(master) > 1);
         lending.masters.push(Arc::clone(&own));
@@ -196,7 +196,7 @@ impl<T: Copy> Lender<T> {
 
     /// What the others than `own` show; `None` when another one looks just now. Cost where no other
     /// master is enrolled: one load.
-    pub(crate) fn others(&self, own: &Arc<Shown>) -> Option<Others> {
+    pub(crate) fn others(&self, own: &Arc<Activity>) -> Option<Others> {
         if self.masters() < 2 {
             return Some(Others::default());
         }

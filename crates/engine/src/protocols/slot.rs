@@ -75,7 +75,7 @@ pub struct Slot<W, C = ()> {
     /// Twice the number of the last supplied descriptor, and [`RECOVERABLE`]. Writer: the master.
     seq: AtomicU64,
     /// The descriptor and its cargo. Writer: the master (I2).
-    load: HandCell<Load<W, C>>,
+    contents: HandCell<SlotContents<W, C>>,
     /// Number of the last descriptor that is finished or taken back. Writer: the thread that
     /// claimed it; else the worker.
     done: AtomicU64,
@@ -87,7 +87,7 @@ pub struct Slot<W, C = ()> {
 /// What the master writes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Load<W, C> {
+struct SlotContents<W, C> {
     work: W,
     cargo: C,
 }
@@ -132,7 +132,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     pub fn with_room(idle: W, empty: C) -> Self {
         Self {
             seq: AtomicU64::new(0),
-            load: HandCell::new(Load { work: idle, cargo: empty }),
+            contents: HandCell::new(SlotContents { work: idle, cargo: empty }),
             done: AtomicU64::new(0),
             claim: AtomicU64::new(0),
         }
@@ -148,7 +148,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         // release of the worker happened before) wrote.
         let next = (self.seq.load(Relaxed) >> 1) + 1;
         // SAFETY: - I1, I2: no other thread touches the descriptor until S1.
-        unsafe { self.load.with_mut(|load| *load = Load { work, cargo }) };
+        unsafe { self.contents.with_mut(|contents| *contents = SlotContents { work, cargo }) };
         // ORDERING: Release (S1) - pairs with S2.
         self.seq.store((next << 1) | if recoverable { RECOVERABLE } else { 0 }, Release);
         next
@@ -174,7 +174,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         // SAFETY: - S2 saw S1; the master does not write again before S3, for it cannot take this
         // work back (I2). The cargo is not touched: another thread may be using it already, in ways
         // that allow no plain copy.
-        Supplied::Work(number, unsafe { self.load.with(|load| (*load).work) })
+        Supplied::Work(number, unsafe { self.contents.with(|contents| (*contents).work) })
     }
 
     /// Calls `body` with the last descriptor's cargo where it stands. Cost: none beyond the line's.
@@ -184,9 +184,9 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     ///   between `poll` and `finish`, before it `put` a result.
     #[inline]
     pub unsafe fn with_cargo<R>(&self, body: impl FnOnce(*const C) -> R) -> R {
-        // SAFETY: - I2: no thread writes the load meanwhile (caller's contract). No reference is
-        // made to it.
-        unsafe { self.load.with(|load| body(&raw const (*load).cargo)) }
+        // SAFETY: - I2: no thread writes the contents meanwhile (caller's contract). No reference
+        // is made to them.
+        unsafe { self.contents.with(|contents| body(&raw const (*contents).cargo)) }
     }
 
     /// True when something was supplied after descriptor `last`; [`Self::poll`] says what. Cost:
@@ -243,7 +243,7 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         // nothing.
         //         - it is large enough and aligned (checked above); what is overwritten is a copy,
         //           never dropped.
-        unsafe { self.load.with_mut(|place| place.cast::<V>().write(value)) };
+        unsafe { self.contents.with_mut(|place| place.cast::<V>().write(value)) };
     }
 
     /// Takes the result that was left for the last descriptor.
@@ -255,12 +255,13 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     pub unsafe fn take<V: Send>(&self) -> V {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
         // SAFETY: - S4 saw S3, which is after the `put` of a `V` (caller's contract).
-        unsafe { self.load.with(|place| place.cast::<V>().read()) }
+        unsafe { self.contents.with(|place| place.cast::<V>().read()) }
     }
 
     /// True when a `V` fits where the descriptor stands.
     pub const fn carries<V>() -> bool {
-        size_of::<V>() <= size_of::<Load<W, C>>() && align_of::<V>() <= align_of::<Load<W, C>>()
+        size_of::<V>() <= size_of::<SlotContents<W, C>>()
+            && align_of::<V>() <= align_of::<SlotContents<W, C>>()
     }
 
     /// True when the last supplied descriptor is finished or taken back. For the master. Cost: two

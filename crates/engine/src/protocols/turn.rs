@@ -3,11 +3,11 @@
 //!
 //! # Protocol
 //! The token is the number of the iteration whose chunk may run its ordered regions. It is written
-//! to one of a few words ([`Turn`]), which its holder chooses by that number, the same way in all
-//! members, and otherwise for the next chunk. So no member polls a word that it passed on itself,
-//! and a hand-over moves one line between two processors, however many members wait. With one word
-//! for all, the member that has just passed the token on polls the line that the next one is to
-//! write: 150 ns more of an iteration between processors far from each other.
+//! to one of a few words ([`OrderedTurn`]), which its holder chooses by that number, the same way
+//! in all members, and otherwise for the next chunk. So no member polls a word that it passed on
+//! itself, and a hand-over moves one line between two processors, however many members wait. With
+//! one word for all, the member that has just passed the token on polls the line that the next one
+//! is to write: 150 ns more of an iteration between processors far from each other.
 //! 1. `pass_on` (the member that has the token): writes the next chunk's begin to the word of that
 //!    number: T1.
 //! 2. `is_at` (the next one): sees its own begin in its word: T2.
@@ -31,9 +31,9 @@ use platform::sync::atomic::{
 
 /// One word of the token; see the module head.
 #[derive(Debug, Default)]
-pub struct Turn(AtomicU64);
+pub struct OrderedTurn(AtomicU64);
 
-impl Turn {
+impl OrderedTurn {
     /// The word of a loop that begins with iteration `first`.
     pub fn new(first: u64) -> Self {
         Self(AtomicU64::new(first))

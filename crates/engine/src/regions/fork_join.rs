@@ -14,7 +14,7 @@ use crate::program::program;
 use crate::protocols::sleeper::{self, Preparation};
 use crate::protocols::wait_point::{Look, WaitPoint};
 use crate::thread::{Local, local};
-use crate::waits::spin_policy::{self, Advice};
+use crate::waits::spin_policy::{self, SpinAdvice};
 use crate::work::Region;
 use crate::workers::worker::{Rare, Worker};
 use platform::affinity::current_cpu;
@@ -102,7 +102,7 @@ pub fn wait_late_at(
     let look_around = || {
         if spin_policy::is_oversubscribed(threads) {
             // They take turns anyway.
-            return Advice::Spin;
+            return SpinAdvice::Spin;
         }
         let here = current_cpu();
         let shares = worker.is_on(here);
@@ -110,18 +110,18 @@ pub fn wait_late_at(
         // anew.
         if shares && let Some(managed) = source::managed() {
             managed.sit_down(local.waiter().sitter());
-            return Advice::Spin;
+            return SpinAdvice::Spin;
         }
         if shares && let Some(granted) = sizer.processors() {
             binding::bind_to_grant(members.iter().map(|worker| worker.station()), &granted);
-            return Advice::Spin;
+            return SpinAdvice::Spin;
         }
         watch = worker.tid().and_then(|tid| local.waiter().stragglers().watch(tid));
         let is_here = || {
             !worker.is_bound()
                 && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here))
         };
-        if shares || is_here() { Advice::HandOver } else { Advice::Spin }
+        if shares || is_here() { SpinAdvice::HandOver } else { SpinAdvice::Spin }
     };
     spin_policy::wait(point, local, threads, look_around, look);
     if watch.is_some_and(|watch| watch.was_lost()) {

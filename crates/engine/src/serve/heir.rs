@@ -21,7 +21,7 @@ use crate::thread::{Local, current, local};
 use crate::waits::spin_policy;
 use crate::work::{Member, Offered};
 use crate::workers::pool;
-use crate::workers::worker::{Progress, Worker};
+use crate::workers::worker::{Worker, WorkerProgress};
 use std::ptr;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 /// What the new thread of a worker goes on with.
 pub(super) struct Heir {
     local: &'static Local,
-    progress: Progress,
+    progress: WorkerProgress,
     /// Says when the old one is done with it, and how to wait for its end.
     go: Receiver<Option<JoinHandle<()>>>,
 }
@@ -40,7 +40,7 @@ unsafe impl Send for Heir {}
 
 impl Heir {
     /// On the new thread.
-    pub(super) fn take_over(self) -> (&'static Local, Progress) {
+    pub(super) fn take_over(self) -> (&'static Local, WorkerProgress) {
         // An error says that the old one has let go of the sender, which it does when it is done
         // with all.
         if let Ok(Some(old)) = self.go.recv() {
@@ -57,7 +57,7 @@ impl Heir {
 pub(super) fn hand_on(
     worker: &'static Worker,
     local: &'static Local,
-    progress: &Progress,
+    progress: &WorkerProgress,
     go_on: impl FnOnce(Heir) + Send + 'static,
 ) -> bool {
     if process::is_child() {

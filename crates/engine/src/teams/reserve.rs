@@ -4,7 +4,7 @@ use crate::manager::source::source;
 use crate::placement::beyond::Beyond;
 use crate::program::{CERTAIN, program};
 use crate::serve::live;
-use crate::thread::{Group, Local, Need, Reservation};
+use crate::thread::{Local, Need, Reservation, WorkerGroup};
 use crate::workers::pool::pool;
 
 impl Local {
@@ -49,7 +49,7 @@ impl Local {
                 self.prepare_inner(size, need)
             }
         };
-        self.with_group(Group::note_ready);
+        self.with_group(WorkerGroup::note_ready);
         size
     }
 
@@ -66,7 +66,7 @@ impl Local {
     #[cold]
     fn come_back(&self) {
         if pool().holdings().come_back(&self.custody) {
-            self.with_group_at(0, Group::lose_members);
+            self.with_group_at(0, WorkerGroup::lose_members);
         }
     }
 

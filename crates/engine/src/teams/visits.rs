@@ -54,15 +54,15 @@ pub fn on_each_worker<F: Fn(usize) + Sync>(visit: F) -> usize {
     );
     let workers = pool().all().clone();
     let panic = FirstPanic::default();
-    let visits: Vec<Visit<'_, F>> = workers
+    let visits: Vec<VisitCall<'_, F>> = workers
         .iter()
-        .map(|worker| Visit { visit: &visit, number: worker.number(), panic: &panic })
+        .map(|worker| VisitCall { visit: &visit, number: worker.number(), panic: &panic })
         .collect();
     let announced: Vec<Announced> = workers
         .iter()
         .zip(&visits)
         .map(|(worker, visit)| {
-            // SAFETY: - `call::<F>` takes a `Visit<F>`, does not unwind, and `F: Sync`.
+            // SAFETY: - `call::<F>` takes a `VisitCall<F>`, does not unwind, and `F: Sync`.
             //         - the visits outlive what is announced, which is dropped, hence done, below.
             unsafe { Announced::new(worker, call::<F>, ptr::from_ref(visit).cast()) }
         })
@@ -115,17 +115,17 @@ fn wait(worker: &Worker, mut done: impl FnMut() -> bool) {
     spin_policy::wait(worker.offers(), local, local.membership().threads, || {}, || done().into());
 }
 
-struct Visit<'a, F> {
+struct VisitCall<'a, F> {
     visit: &'a F,
     number: usize,
     panic: &'a FirstPanic,
 }
 
 /// # Safety
-/// - `data` points to a live `Visit<F>`.
+/// - `data` points to a live `VisitCall<F>`.
 unsafe fn call<F: Fn(usize) + Sync>(data: *const (), _: Member) {
     // SAFETY: - caller's contract.
-    let visit = unsafe { &*data.cast::<Visit<'_, F>>() };
+    let visit = unsafe { &*data.cast::<VisitCall<'_, F>>() };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (visit.visit)(visit.number))) {
         visit.panic.keep(payload);
     }

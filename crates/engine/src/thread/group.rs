@@ -14,7 +14,7 @@ use crate::workers::worker::Worker;
 use platform::affinity::CpuSet;
 
 /// A root, as the masters that borrow from it see it.
-pub(crate) type Lending = Lender<&'static Worker>;
+pub(crate) type WorkerLender = Lender<&'static Worker>;
 
 /// How a team that cannot have all its threads at once is to be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Need {
 
 /// See the module head.
 #[derive(Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct WorkerGroup {
     /// Lent or given by the root first, then own ones.
     pub(crate) members: Vec<&'static Worker>,
     /// How many of `members` are lent or given.
@@ -45,7 +45,7 @@ pub(crate) struct Group {
     /// A root's: something may be lent.
     lends: bool,
     /// A root's lender. Boxed: members point to it while the groups of deeper regions are added.
-    pub(crate) root: Box<Lending>,
+    pub(crate) root: Box<WorkerLender>,
     /// What it has of broadcasts.
     pub(crate) broadcast: GroupChannel,
     /// The number of what was made ready here last. When it is another one, or none, what was ready
@@ -62,10 +62,10 @@ impl Reservation {
     pub(crate) const NONE: Self = Self(0);
 }
 
-/// `Group::used` when the next fork has to look at everything.
+/// `WorkerGroup::used` when the next fork has to look at everything.
 pub(crate) const UNKNOWN: usize = usize::MAX;
 
-impl Group {
+impl WorkerGroup {
     /// What is ready here.
     #[inline]
     pub(crate) fn reservation(&self) -> Reservation {
@@ -124,7 +124,7 @@ impl Group {
 
     /// A region of the team is joined, which may have had threads beyond what `root` lends.
     #[inline]
-    pub(crate) fn close_beyond(&mut self, root: &Lending) {
+    pub(crate) fn close_beyond(&mut self, root: &WorkerLender) {
         if self.beyond.is_open() && self.beyond.close(root) {
             // They sit elsewhere from now on.
             self.reservation = Reservation::NONE;

@@ -1,7 +1,7 @@
 //! Leading an explicit group: for a while, a thread is the root of workers that the master around
 //! gave it.
 
-use super::group::Group;
+use super::group::WorkerGroup;
 use super::state::{Local, Pin};
 use crate::process::Born;
 use crate::thread::head::Head;
@@ -12,7 +12,7 @@ use std::ptr;
 impl Local {
     /// Tells the group of the current depth that others were masters of its members.
     pub fn take_members_back(&self) {
-        self.with_group(Group::had_other_masters);
+        self.with_group(WorkerGroup::had_other_masters);
     }
 
     /// Leads an explicit group until what is returned is dropped: what the calling thread forks

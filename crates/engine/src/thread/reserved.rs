@@ -1,7 +1,7 @@
 //! What a master has reserved, how it is told from what others did since, and what its root lends.
 
-use super::group::Lending;
 use super::group::Reservation;
+use super::group::WorkerLender;
 use super::state::Local;
 use crate::workers::worker::Worker;
 
@@ -35,7 +35,7 @@ impl Local {
 
     /// What the root of the region around lends from; null outside regions.
     #[inline]
-    pub(crate) fn lender(&self) -> *const Lending {
+    pub(crate) fn lender(&self) -> *const WorkerLender {
         self.membership.get().root.cast()
     }
 

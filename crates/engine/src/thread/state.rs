@@ -1,7 +1,7 @@
 //! What a thread's state holds, and what it says of where the thread stands.
 
 use super::claim::Claim;
-use super::group::Group;
+use super::group::WorkerGroup;
 use crate::manager::source::{self, source};
 use crate::process::panics::{FirstPanic, Payload};
 use crate::program::counters::Counters;
@@ -31,7 +31,7 @@ pub struct Local {
     pins: Cell<u32>,
     /// The sizer is being asked (L3).
     asks: Cell<bool>,
-    pub(super) groups: UnsafeCell<Vec<Group>>,
+    pub(super) groups: UnsafeCell<Vec<WorkerGroup>>,
     /// A reference to a group is held (L2).
     #[cfg(debug_assertions)]
     holds_group: Cell<bool>,
@@ -367,19 +367,23 @@ impl Local {
 
     /// Uses the group of the current depth. No code of the program runs in `body` (L2).
     #[inline]
-    pub(crate) fn with_group<R>(&self, body: impl FnOnce(&mut Group) -> R) -> R {
+    pub(crate) fn with_group<R>(&self, body: impl FnOnce(&mut WorkerGroup) -> R) -> R {
         self.with_group_at(self.custody.depth(), body)
     }
 
     #[inline]
-    pub(crate) fn with_group_at<R>(&self, depth: usize, body: impl FnOnce(&mut Group) -> R) -> R {
+    pub(crate) fn with_group_at<R>(
+        &self,
+        depth: usize,
+        body: impl FnOnce(&mut WorkerGroup) -> R,
+    ) -> R {
         #[cfg(debug_assertions)]
         debug_assert!(!self.holds_group.replace(true), "L2: a group is held already");
         // SAFETY: - `Local` is touched by its thread only, and `body` touches no groups but the one
         // that it gets (L2).
         let groups = unsafe { &mut *self.groups.get() };
         if depth >= groups.len() {
-            groups.resize_with(depth + 1, Group::default);
+            groups.resize_with(depth + 1, WorkerGroup::default);
         }
         let result = body(&mut groups[depth]);
         #[cfg(debug_assertions)]

@@ -13,7 +13,7 @@ use crate::workers::worker::Worker;
 
 /// Where a thread forks: see [`Local::go_to`].
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct ForkContext {
     /// Regions around.
     level: u32,
     depth: usize,
@@ -45,10 +45,10 @@ impl Drop for Visit<'_> {
 
 impl Local {
     /// Where the thread forks now.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ForkContext {
         let (depth, head) = (self.custody.depth(), self.head.get());
         let is_root = self.is_outermost_at(depth) || self.custody.is_root_at(depth);
-        Place { level: self.membership.get().level, depth, is_root, head }
+        ForkContext { level: self.membership.get().level, depth, is_root, head }
     }
 
     /// For what runs on top of the caller's stack without being a part of what the caller does: as
@@ -56,12 +56,12 @@ impl Local {
     /// the stack. `None` where the thread is at `base` already, and where it has opened regions
     /// since, whose members are at work.
     #[inline]
-    pub fn go_to(&self, base: Place) -> Option<Visit<'_>> {
+    pub fn go_to(&self, base: ForkContext) -> Option<Visit<'_>> {
         if self.custody.depth() == base.depth { None } else { self.visit(base) }
     }
 
     #[cold]
-    fn visit(&self, base: Place) -> Option<Visit<'_>> {
+    fn visit(&self, base: ForkContext) -> Option<Visit<'_>> {
         if self.membership.get().level != base.level || self.asks() {
             return None;
         }

@@ -88,15 +88,15 @@ pub fn beside(
     waiter: &impl AsRef<Waiter>,
     threads: u32,
     awaited: impl Iterator<Item = Tid>,
-) -> Advice {
+) -> SpinAdvice {
     if is_oversubscribed(threads) {
         // They take turns anyway.
-        return Advice::Spin;
+        return SpinAdvice::Spin;
     }
     match waiter.as_ref().stragglers().any_waits_for(current_cpu(), awaited) {
-        Some(true) => Advice::HandOver,
-        Some(false) => Advice::Spin,
-        None => Advice::Later,
+        Some(true) => SpinAdvice::HandOver,
+        Some(false) => SpinAdvice::Spin,
+        None => SpinAdvice::Later,
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn is_oversubscribed(threads: u32) -> bool {
 
 /// What a waiting thread found when it looked around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
+pub enum SpinAdvice {
     /// Nothing that speaks against spinning, as far as the rules allow it.
     Spin,
     /// It keeps a processor from the thread that it waits for.
@@ -116,9 +116,9 @@ pub enum Advice {
     Later,
 }
 
-impl From<()> for Advice {
+impl From<()> for SpinAdvice {
     fn from((): ()) -> Self {
-        Advice::Spin
+        SpinAdvice::Spin
     }
 }
 
@@ -187,7 +187,7 @@ fn allowed(
 }
 
 /// Waits at `point` until `look` says `Ready`: [`wait_by`] its [`WaitPoint::sleep_until`].
-pub fn wait<A: Into<Advice>>(
+pub fn wait<A: Into<SpinAdvice>>(
     point: &WaitPoint,
     waiter: &impl AsRef<Waiter>,
     threads: u32,
@@ -201,7 +201,7 @@ pub fn wait<A: Into<Advice>>(
 /// Waits until `look` says `Ready`, as one of `threads` threads: spins as the rules allow, calling
 /// `linger` once when that takes longer than [`SHORT`], or before it sleeps, and again while it
 /// says `Later`; then calls `sleep` with it, which sleeps until it does.
-pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
+pub(crate) fn wait_by<A: Into<SpinAdvice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     waiter: &Waiter,
     (threads, wait): (u32, Wait),
@@ -234,7 +234,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
 /// The wait of a thread of an oversubscribed team: it hands its processor over, or sleeps at once
 /// where other processes would get it. How long others kept the processor says nothing about how
 /// long to spin where there is one for each.
-fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
+fn wait_in_turn<A: Into<SpinAdvice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     waiter: &Waiter,
     mut linger: impl FnMut() -> A,
@@ -259,7 +259,7 @@ fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     let is_ready = go_on_handing_over(SHORT, seen, &mut look);
     late_yields.end_unless(was_moved, timing);
     if !is_ready {
-        let _: Advice = linger().into();
+        let _: SpinAdvice = linger().into();
         waiter.counters().parked();
         sleep(look);
     }
@@ -291,7 +291,7 @@ impl Spell {
     /// Spins as long as the rules allow it. Between two readings of the clock: a look, a pause, and
     /// a count.
     #[inline(always)]
-    fn spin<A: Into<Advice>>(
+    fn spin<A: Into<SpinAdvice>>(
         &mut self,
         waiter: &Waiter,
         (threads, wait): (u32, Wait),
@@ -341,15 +341,15 @@ impl Spell {
     }
 
     /// Looks around, once: true when the thread keeps the processor from the one that it waits for.
-    fn gives_way<A: Into<Advice>>(&mut self, mut linger: impl FnMut() -> A) -> bool {
+    fn gives_way<A: Into<SpinAdvice>>(&mut self, mut linger: impl FnMut() -> A) -> bool {
         if self.lingered {
             return false;
         }
         let advice = linger().into();
         // Else a thread that is to stay awake would keep the processor for as long as this wait
         // takes.
-        self.lingered = advice != Advice::Later;
-        advice == Advice::HandOver
+        self.lingered = advice != SpinAdvice::Later;
+        advice == SpinAdvice::HandOver
     }
 }
 

@@ -1,7 +1,7 @@
 //! A worker's place, as others see and change it: what its
 //! [`Station`](crate::placement::station::Station) says.
 
-use crate::placement::affinity_state::Held;
+use crate::placement::affinity_state::AffinityHold;
 use crate::placement::home::Home;
 use crate::placement::nearness::{Placed, Whereabouts};
 use crate::workers::worker::Worker;
@@ -45,7 +45,7 @@ impl Worker {
     /// No thread puts the worker, which calls, until the answer is dropped; nor is it where it was
     /// put. For handlers of signals, too.
     #[inline]
-    pub(crate) fn hold(&self) -> Held<'_> {
+    pub(crate) fn hold(&self) -> AffinityHold<'_> {
         self.station().hold()
     }
 

@@ -14,7 +14,7 @@ use crate::protocols::sleeper::Sleeper;
 use crate::protocols::slot::Supplied;
 use crate::protocols::wait_point::WaitPoint;
 use crate::work::captures::Captures;
-use crate::work::{CARRIED, IDLE, Line, Offered, Region, WorkDescriptor, no_work};
+use crate::work::{CARRIED, IDLE, Offered, Region, SupplyLine, WorkDescriptor, no_work};
 use platform::affinity::CpuId;
 use platform::aside::Aside;
 use platform::membarrier;
@@ -31,16 +31,16 @@ use std::thread;
 pub(crate) const STACK: usize = 8 << 20;
 
 /// Room for a result on the arrival line: as much as on the supply line.
-type Place = [u64; 6];
+type ResultWords = [u64; 6];
 
 /// See the module head.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Worker {
     /// Supply line; master and this worker.
-    slot: Line,
+    slot: SupplyLine,
     /// Arrival line of works that were broadcast; written by this worker.
-    arrival: Arrival<Place>,
+    arrival: Arrival<ResultWords>,
     /// Where broadcasts come from; touched by this worker alone.
     attachment: CachePadded<UnsafeCell<Option<Attachment>>>,
     /// Any thread supplies it.
@@ -56,7 +56,7 @@ unsafe impl Send for Worker {}
 
 /// How far a worker has come in what it polls.
 #[derive(Clone, Copy)]
-pub(crate) struct Progress {
+pub(crate) struct WorkerProgress {
     /// Number of the last descriptor that was seen in the own line.
     pub(crate) line: u64,
     /// The next ticket of the open ring.
@@ -65,7 +65,7 @@ pub(crate) struct Progress {
     pub(crate) threads: u32,
 }
 
-impl Progress {
+impl WorkerProgress {
     /// Of a worker that has seen nothing.
     pub(crate) const NONE: Self = Self { line: 0, ticket: 0, threads: 1 };
 }
@@ -98,7 +98,7 @@ impl Worker {
         life: fn(&'static Worker),
     ) -> io::Result<&'static Worker> {
         let worker: &'static Worker = Box::leak(Box::new(Worker {
-            slot: Line::with_room(IDLE, Captures::NONE),
+            slot: SupplyLine::with_room(IDLE, Captures::NONE),
             arrival: Arrival::new(),
             attachment: CachePadded::new(UnsafeCell::new(None)),
             open: OpenRing::new(Offered { work: no_work, data: ptr::null() }),
@@ -193,7 +193,7 @@ impl Worker {
     /// # Safety
     /// - The caller is the worker's thread, or the one that takes its place; that work was the last
     ///   that [`Worker::look_at_offers`] found.
-    pub(crate) unsafe fn finish_offer(&self, progress: &mut Progress) {
+    pub(crate) unsafe fn finish_offer(&self, progress: &mut WorkerProgress) {
         // SAFETY: - caller's contract: polled, and run.
         unsafe { self.open.finish(progress.ticket) };
         progress.ticket += 1;
@@ -250,7 +250,7 @@ impl Worker {
     #[inline]
     pub(crate) unsafe fn look_at_line(
         &self,
-        progress: &mut Progress,
+        progress: &mut WorkerProgress,
     ) -> Option<(u64, WorkDescriptor)> {
         // SAFETY: - caller's contract: it has finished `line`, or found it taken back.
         match unsafe { self.slot.poll(progress.line) } {
@@ -271,21 +271,21 @@ impl Worker {
     /// # Safety
     /// - As [`Worker::look_at_line`].
     #[inline]
-    pub(crate) unsafe fn look_at_offers(&self, progress: &Progress) -> Option<Offered> {
+    pub(crate) unsafe fn look_at_offers(&self, progress: &WorkerProgress) -> Option<Offered> {
         // SAFETY: - caller's contract: it has finished the tickets before.
         unsafe { self.open.poll(progress.ticket) }
     }
 
     /// True when there is something in the own line.
     #[inline]
-    pub(crate) fn has_line(&self, progress: &Progress) -> bool {
+    pub(crate) fn has_line(&self, progress: &WorkerProgress) -> bool {
         self.slot.has_news(progress.line)
     }
 
     /// True when there is something in the own line or the open ring: the looks at them without
     /// what it is.
     #[inline]
-    pub(crate) fn has_news(&self, progress: &Progress) -> bool {
+    pub(crate) fn has_news(&self, progress: &WorkerProgress) -> bool {
         self.slot.has_news(progress.line) || self.open.has_news(progress.ticket)
     }
 
@@ -331,7 +331,7 @@ impl Worker {
 
     /// The arrival line of works that were broadcast.
     #[inline]
-    pub(crate) fn arrival(&self) -> &Arrival<Place> {
+    pub(crate) fn arrival(&self) -> &Arrival<ResultWords> {
         &self.arrival
     }
 

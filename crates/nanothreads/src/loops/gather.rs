@@ -12,7 +12,7 @@ use engine::forked::UntilJoin;
 use engine::local::{Local, local};
 use engine::panics::FirstPanic;
 use engine::team::{self, Concurrency};
-use engine::work::{Line, Member};
+use engine::work::{Member, SupplyLine};
 use platform::sync::{CachePadded, HandCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -30,7 +30,7 @@ where
     F: Fn(Member) -> Option<T> + Sync,
 {
     let gathered = match team.own() {
-        Some(own) if Line::carries::<Option<T>>() => on_lines(own, body),
+        Some(own) if SupplyLine::carries::<Option<T>>() => on_lines(own, body),
         _ => in_places(team, body),
     };
     gathered.into_iter()

@@ -4,7 +4,7 @@
 //! Two chunks that share a line share its sleepers: a wake for one of them makes the other look and
 //! sleep again. Sleeping: [`WaitPoint`]; T1 is its N1.
 
-use engine::turn::Turn;
+use engine::turn::OrderedTurn;
 use engine::wait_point::WaitPoint;
 use platform::sync::CachePadded;
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ pub(crate) struct Turns {
 
 #[derive(Debug)]
 struct Line {
-    turn: Turn,
+    turn: OrderedTurn,
     waiters: WaitPoint,
 }
 
@@ -34,8 +34,12 @@ impl Turns {
     /// any other stride is right, too.
     pub(crate) fn new(first: usize, stride: NonZeroUsize, members: usize) -> Self {
         let lines = members.min(MOST_LINES) | 1;
-        let line =
-            |_| CachePadded::new(Line { turn: Turn::new(first as u64), waiters: WaitPoint::new() });
+        let line = |_| {
+            CachePadded::new(Line {
+                turn: OrderedTurn::new(first as u64),
+                waiters: WaitPoint::new(),
+            })
+        };
         Self { lines: (0..lines).map(line).collect(), first, stride }
     }
 

@@ -15,7 +15,7 @@ use crate::tasks::pool::FreeList;
 use crate::tasks::ready::local::Local;
 use crate::tasks::scheduler::Scheduler;
 use crossbeam_deque::Stealer;
-use engine::local::{Place, local};
+use engine::local::{ForkContext, local};
 use engine::work::{Member, Work};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ pub(super) struct Own {
     pins: Cell<u32>,
     /// Where the member's thread forks as a member of the scope: for nano-threads, on top of any
     /// stack.
-    place: Cell<Option<Place>>,
+    place: Cell<Option<ForkContext>>,
     /// `current` goes away because it yields.
     yields: Cell<bool>,
     /// Turns that found nothing but those that yielded.

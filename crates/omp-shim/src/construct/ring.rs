@@ -21,7 +21,7 @@
 
 use crate::construct::Doacross;
 use crate::schedule::{Kind, Schedule, Space};
-use ::engine::turn::Turn;
+use ::engine::turn::OrderedTurn;
 use platform::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -101,7 +101,7 @@ impl Shared {
 
 /// The words of the turn in a loop with ordered regions.
 #[derive(Debug, Default)]
-struct Turns([CachePadded<Turn>; TURNS]);
+struct Turns([CachePadded<OrderedTurn>; TURNS]);
 
 /// Words of [`Turns`].
 const TURNS: usize = 4;
@@ -110,7 +110,7 @@ impl Turns {
     /// The word of the chunk that begins with iteration `start`, where chunks have `chunk`
     /// iterations (0: other sizes). That of the next chunk is another one.
     #[inline]
-    fn of(&self, start: u64, chunk: u64) -> &Turn {
+    fn of(&self, start: u64, chunk: u64) -> &OrderedTurn {
         &self.0[(start >> chunk.max(1).ilog2()) as usize % TURNS]
     }
 
@@ -233,7 +233,7 @@ impl Construct {
     /// Where the turn of the chunk is that begins with iteration `start`; chunks have `chunk`
     /// iterations (0: other sizes).
     #[inline]
-    pub(crate) fn turn(&self, start: u64, chunk: u64) -> &Turn {
+    pub(crate) fn turn(&self, start: u64, chunk: u64) -> &OrderedTurn {
         self.turns.of(start, chunk)
     }
 

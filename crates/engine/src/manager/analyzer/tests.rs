@@ -27,10 +27,10 @@ impl Program {
             return granted;
         }
         let now = self.now;
-        let advice = self.analyzer.forks(region, || now);
-        self.reports.extend(advice.report);
-        self.rest = advice.rest;
-        let size = advice.most.map_or(granted, |most| most.min(granted));
+        let analysis = self.analyzer.forks(region, || now);
+        self.reports.extend(analysis.report);
+        self.rest = analysis.rest;
+        let size = analysis.most.map_or(granted, |most| most.min(granted));
         if size > 1 {
             self.analyzer.forked(size);
         }
@@ -148,10 +148,10 @@ fn teams_with_a_size_of_their_own_are_left_alone() {
     let mut rested = false;
     for region in 0..10_000 {
         now += 1_000_000;
-        let advice = analyzer.forks(region % 2, || now);
-        assert_eq!(advice.report, None);
+        let analysis = analyzer.forks(region % 2, || now);
+        assert_eq!(analysis.report, None);
         analyzer.forked(4);
-        rested |= advice.rest >= LONG_REST;
+        rested |= analysis.rest >= LONG_REST;
     }
     assert!(rested);
 }
@@ -181,12 +181,12 @@ fn a_program_that_says_where_iterations_begin_needs_no_pattern() {
     let mut analyzer = Analyzer::new();
     let (mut now, mut state, mut last) = (1, 1_usize, None);
     for _ in 0..2_000 {
-        let mut advice = analyzer.is_told(now);
-        last = advice.report.or(last);
+        let mut analysis = analyzer.is_told(now);
+        last = analysis.report.or(last);
         for _ in 0..3 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            advice = analyzer.forks(state >> 40, || unreachable!("no clock is needed"));
-            let size = advice.most.unwrap_or(4);
+            analysis = analyzer.forks(state >> 40, || unreachable!("no clock is needed"));
+            let size = analysis.most.unwrap_or(4);
             if size > 1 {
                 analyzer.forked(size);
             }

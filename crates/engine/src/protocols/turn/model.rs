@@ -2,7 +2,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib turn::model`. Each has
 //! a twin with a planted bug, or a weakened ordering, that loom must find.
 
-use crate::protocols::turn::Turn;
+use crate::protocols::turn::OrderedTurn;
 use loom::sync::Arc;
 use loom::thread;
 use platform::model::{RACE, explore, is_needed, is_refuted};
@@ -10,7 +10,7 @@ use platform::sync::HandCell;
 
 /// Two words, and memory that only the token's holder may touch.
 struct Loop {
-    turns: [Turn; 2],
+    turns: [OrderedTurn; 2],
     log: HandCell<Vec<u64>>,
 }
 
@@ -20,7 +20,7 @@ unsafe impl Sync for Loop {}
 unsafe impl Send for Loop {}
 
 impl Loop {
-    fn of(&self, chunk: u64) -> &Turn {
+    fn of(&self, chunk: u64) -> &OrderedTurn {
         &self.turns[chunk as usize % 2]
     }
 
@@ -36,7 +36,7 @@ impl Loop {
 
 /// Chunks 0 and 2 on one member, 1 on the other.
 fn chunks(waits: bool) {
-    let turns = [0, 0].map(Turn::new);
+    let turns = [0, 0].map(OrderedTurn::new);
     let shared = Arc::new(Loop { turns, log: HandCell::new(Vec::new()) });
     let other = {
         let shared = Arc::clone(&shared);
