@@ -30,15 +30,15 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 /// What the host runs.
-trait Run: Send + Sync {
+trait Runnable: Send + Sync {
     /// Runs the task, unless another thread did, or it was cancelled.
     fn run(self: Arc<Self>);
 }
 
-type Work<T> = Box<dyn FnOnce(&Canceller) -> T + Send>;
+type TaskClosure<T> = Box<dyn FnOnce(&Canceller) -> T + Send>;
 
 /// See the module head.
-struct Task<T> {
+struct DetachedTask<T> {
     state: Mutex<State<T>>,
     /// Where threads sleep that wait for the result.
     done: WaitPoint,
@@ -47,12 +47,12 @@ struct Task<T> {
 }
 
 struct State<T> {
-    stage: Stage<T>,
+    stage: TaskStage<T>,
     waker: Option<Waker>,
 }
 
-enum Stage<T> {
-    Waits(Work<T>),
+enum TaskStage<T> {
+    Waits(TaskClosure<T>),
     Runs,
     Ended(thread::Result<T>),
     Cancelled,
@@ -71,7 +71,7 @@ enum Outcome<T> {
 const CANCELLED: &str = "the result of a detached task that was cancelled before it began: ask by \
                          `unless_cancelled` where that can be";
 
-impl<T> Task<T> {
+impl<T> DetachedTask<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         assert!(
             !self.born.is_parents(),
@@ -83,7 +83,7 @@ impl<T> Task<T> {
     }
 
     /// Sets the stage, and tells those that wait for one that has an outcome.
-    fn ends(&self, stage: Stage<T>) {
+    fn ends(&self, stage: TaskStage<T>) {
         let mut state = self.state();
         state.stage = stage;
         let waker = state.waker.take();
@@ -100,10 +100,10 @@ impl<T> Task<T> {
     /// Takes what became of it, if it has an outcome.
     fn take(&self) -> Option<Outcome<T>> {
         let mut state = self.state();
-        match mem::replace(&mut state.stage, Stage::Empty) {
-            Stage::Ended(Ok(value)) => Some(Outcome::Value(value)),
-            Stage::Ended(Err(payload)) => Some(Outcome::Panic(payload)),
-            Stage::Cancelled => Some(Outcome::Cancelled),
+        match mem::replace(&mut state.stage, TaskStage::Empty) {
+            TaskStage::Ended(Ok(value)) => Some(Outcome::Value(value)),
+            TaskStage::Ended(Err(payload)) => Some(Outcome::Panic(payload)),
+            TaskStage::Cancelled => Some(Outcome::Cancelled),
             stage => {
                 state.stage = stage;
                 None
@@ -112,14 +112,14 @@ impl<T> Task<T> {
     }
 
     fn is_finished(&self) -> bool {
-        !matches!(self.state().stage, Stage::Waits(_) | Stage::Runs)
+        !matches!(self.state().stage, TaskStage::Waits(_) | TaskStage::Runs)
     }
 
     /// T1.
-    fn begin(&self) -> Option<Work<T>> {
+    fn begin(&self) -> Option<TaskClosure<T>> {
         let mut state = self.state();
-        match mem::replace(&mut state.stage, Stage::Runs) {
-            Stage::Waits(work) => Some(work),
+        match mem::replace(&mut state.stage, TaskStage::Runs) {
+            TaskStage::Waits(work) => Some(work),
             stage => {
                 state.stage = stage;
                 None
@@ -128,25 +128,25 @@ impl<T> Task<T> {
     }
 }
 
-impl<T: Send + 'static> Task<T> {
+impl<T: Send + 'static> DetachedTask<T> {
     /// T1, T2: runs it, unless another thread does, or did.
     fn run_here(self: &Arc<Self>) {
         if let Some(work) = self.begin() {
             let canceller = Canceller::of(Arc::clone(self) as Arc<dyn Cancel>);
             // What the closure captured is seen again only where the panic goes.
             let result = catch_unwind(AssertUnwindSafe(|| work(&canceller)));
-            self.ends(Stage::Ended(result));
+            self.ends(TaskStage::Ended(result));
         }
     }
 }
 
-impl<T: Send + 'static> Run for Task<T> {
+impl<T: Send + 'static> Runnable for DetachedTask<T> {
     fn run(self: Arc<Self>) {
         self.run_here();
     }
 }
 
-impl<T: Send + 'static> Cancel for Task<T> {
+impl<T: Send + 'static> Cancel for DetachedTask<T> {
     fn cancel(&self) {
         if self.born.is_parents() {
             return;
@@ -154,7 +154,7 @@ impl<T: Send + 'static> Cancel for Task<T> {
         // ORDERING: Relaxed - a request, which the task reads when it likes.
         self.is_cancelled.store(true, Relaxed);
         if let Some(work) = self.begin() {
-            self.ends(Stage::Cancelled);
+            self.ends(TaskStage::Cancelled);
             drop(work);
         }
     }
@@ -232,13 +232,13 @@ where
     T: Send + 'static,
     F: FnOnce(&Canceller) -> T + Send + 'static,
 {
-    let task = Arc::new(Task {
-        state: Mutex::new(State { stage: Stage::Waits(Box::new(task)), waker: None }),
+    let task = Arc::new(DetachedTask {
+        state: Mutex::new(State { stage: TaskStage::Waits(Box::new(task)), waker: None }),
         done: WaitPoint::new(),
         is_cancelled: AtomicBool::new(false),
         born: Born::now(),
     });
-    host::host().take_in(Arc::clone(&task) as Arc<dyn Run>);
+    host::host().take_in(Arc::clone(&task) as Arc<dyn Runnable>);
     Spawned { task: ManuallyDrop::new(task) }
 }
 
@@ -253,7 +253,7 @@ where
 ///
 /// In a child of a fork, the tasks of the parent cannot be asked for.
 pub struct Spawned<T> {
-    task: ManuallyDrop<Arc<Task<T>>>,
+    task: ManuallyDrop<Arc<DetachedTask<T>>>,
 }
 
 impl<T> Drop for Spawned<T> {
@@ -328,11 +328,11 @@ impl<T: Send + 'static> Spawned<T> {
         let waker = context.waker().clone();
         let mut state = self.task.state();
         let before = match state.stage {
-            Stage::Waits(_) | Stage::Runs => state.waker.replace(waker),
+            TaskStage::Waits(_) | TaskStage::Runs => state.waker.replace(waker),
             // It ended since the look above.
             _ => Some(waker),
         };
-        let is_late = !matches!(state.stage, Stage::Waits(_) | Stage::Runs);
+        let is_late = !matches!(state.stage, TaskStage::Waits(_) | TaskStage::Runs);
         drop(state);
         drop(before);
         match is_late.then(|| self.task.take()) {
@@ -362,7 +362,7 @@ impl<T: Send + 'static> Future for Spawned<T> {
 
 /// Runs `job` for the host, to its end whatever it does: the team of the host is no other's but its
 /// own, and no panic may end it.
-fn run_for_host(job: Arc<dyn Run>) {
+fn run_for_host(job: Arc<dyn Runnable>) {
     // The task's own panic is in its outcome. What else there may be (the destructor of a result
     // that is not asked for) was reported when it was thrown.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.run())) {

@@ -28,9 +28,9 @@ use engine::head::{Follows, Head};
 use engine::split::split;
 
 use crate::join;
-use crate::per_member::Carried;
+use crate::per_member::Contributions;
 use crate::region;
-use domains::Domain;
+use domains::TopologyLevel;
 use engine::forked::UntilJoin;
 use engine::local::{Local, local};
 use engine::process::Born;
@@ -52,7 +52,7 @@ pub struct Groups<'w> {
 enum Shape<'w> {
     Equal(usize),
     Weights(Cow<'w, [usize]>),
-    Domain(Domain),
+    Domain(TopologyLevel),
 }
 
 /// Divides the processors that the caller has into groups of neighbours, which work on different
@@ -73,7 +73,7 @@ enum Shape<'w> {
 /// assert_eq!(totals.iter().sum::<usize>(), 49_995_000);
 /// ```
 pub fn groups() -> Groups<'static> {
-    Groups { shape: Shape::Domain(Domain::Cache) }
+    Groups { shape: Shape::Domain(TopologyLevel::Cache) }
 }
 
 impl<'w> Groups<'w> {
@@ -92,7 +92,7 @@ impl<'w> Groups<'w> {
     /// Where threads are bound ([`Builder::bind`](crate::Builder::bind), or a manager's grant), a
     /// group's threads are those of its cache.
     pub fn by_cache<'any>(self) -> Groups<'any> {
-        Groups { shape: Shape::Domain(Domain::Cache) }
+        Groups { shape: Shape::Domain(TopologyLevel::Cache) }
     }
 
     /// The same by memory node.
@@ -107,7 +107,7 @@ impl<'w> Groups<'w> {
     /// assert!(sums.iter().all(|&(_, sum)| sum == 1_000.0));
     /// ```
     pub fn by_node<'any>(self) -> Groups<'any> {
-        Groups { shape: Shape::Domain(Domain::Node) }
+        Groups { shape: Shape::Domain(TopologyLevel::Node) }
     }
 
     /// Runs `body` once for each group, on its master, and returns when all are done.
@@ -133,7 +133,7 @@ impl<'w> Groups<'w> {
     /// As [`Groups::run`].
     pub fn map<R: Send, F: Fn(Group) -> R + Sync>(self, body: F) -> Vec<R> {
         let results = self.fork(
-            |count| UntilJoin::new(Carried::apart(count)),
+            |count| UntilJoin::new(Contributions::apart(count)),
             |group, results| {
                 let result = body(group);
                 // SAFETY: - each group runs once, in this one region.
@@ -260,8 +260,8 @@ impl Divided<'_> {
             sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
         let masters: Vec<&'static Worker> =
             firsts[1..].iter().map(|first| workers[first - 1]).collect();
-        let parts =
-            Parts { sizes: &sizes, firsts: &firsts, total, follows, threads, workers, count };
+        let division =
+            Division { sizes: &sizes, firsts: &firsts, total, follows, threads, workers, count };
         let next = AtomicUsize::new(0);
         let masters_alone = [sizes.len()];
         let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, threads);
@@ -269,7 +269,7 @@ impl Divided<'_> {
         // leading ends; `run_team_in` joins.
         let _led = unsafe { local.lead(&head, &masters) };
         let team = Team::reserve_available(masters_alone[0]);
-        region::run_team_in(concurrency, &team, |member| parts.run_one(member, &next, &body));
+        region::run_team_in(concurrency, &team, |member| division.run_one(member, &next, &body));
     }
 }
 
@@ -328,7 +328,7 @@ fn narrow(size: usize) -> u32 {
 }
 
 /// A division, as its masters share it.
-struct Parts<'a> {
+struct Division<'a> {
     sizes: &'a [usize],
     firsts: &'a [usize],
     total: usize,
@@ -340,7 +340,7 @@ struct Parts<'a> {
     count: usize,
 }
 
-impl Parts<'_> {
+impl Division<'_> {
     /// The part of one master.
     fn run_one(&self, member: Member, next: &AtomicUsize, body: &impl Fn(Group)) {
         let place = member.id as usize;

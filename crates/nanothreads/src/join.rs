@@ -49,7 +49,7 @@ use engine::panics::{NoUnwinding, discard};
 use engine::team::Concurrency;
 use engine::work::Member;
 use half::{Frame, Half};
-use join_team::{Course, JoinTeam, Seat};
+use join_team::{Course, JoinSeat, JoinTeam};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -108,7 +108,7 @@ where
     }
 }
 
-fn join_inside<A, B, RA, RB>(seat: Seat, a: A, b: B) -> (RA, RB)
+fn join_inside<A, B, RA, RB>(seat: JoinSeat, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
     B: FnOnce() -> RB + Send,
@@ -145,7 +145,10 @@ fn run_second<RA, RB>(
     }
 }
 
-fn wait_for<B: FnOnce() -> RB, RB>(seat: Seat, second: &Half<B, RB>) -> Option<thread::Result<RB>> {
+fn wait_for<B: FnOnce() -> RB, RB>(
+    seat: JoinSeat,
+    second: &Half<B, RB>,
+) -> Option<thread::Result<RB>> {
     // SAFETY: - the half is live.
     let frame = unsafe { &*second.frame() };
     // A thief runs what is on this frame.
@@ -260,7 +263,7 @@ where
 }
 
 fn second_of_outermost<B: FnOnce() -> RB, RA, RB>(
-    seat: Seat,
+    seat: JoinSeat,
     second: &Half<B, RB>,
     course: &Course,
     first: &thread::Result<RA>,
@@ -278,17 +281,17 @@ fn second_of_outermost<B: FnOnce() -> RB, RA, RB>(
 
 /// The joins of the calling thread are outside of those around it until the guard is dropped: what
 /// comes now has other threads than they have.
-pub(crate) fn outside() -> here::Guard {
+pub(crate) fn outside() -> here::ContextGuard {
     here::leave()
 }
 
 /// The calling thread is this member of a join team until the guard is dropped.
-pub(crate) fn at(seat: Seat) -> here::Guard {
+pub(crate) fn at(seat: JoinSeat) -> here::ContextGuard {
     here::enter(Some(seat))
 }
 
 /// The member of a join or scope that the calling thread is, if any.
-pub(crate) fn around() -> Option<Seat<'static>> {
+pub(crate) fn around() -> Option<JoinSeat<'static>> {
     here::seat()
 }
 
@@ -303,7 +306,7 @@ pub(crate) fn room() -> usize {
 
 /// Where the calling thread stands among the members of a join.
 mod here {
-    use super::{Cell, Deque, Frame, JoinTeam, Seat, ptr};
+    use super::{Cell, Deque, Frame, JoinSeat, JoinTeam, ptr};
     use std::marker::PhantomData;
 
     /// The deque of a thread outside any join: empty, so that its next join goes the long way.
@@ -314,13 +317,14 @@ mod here {
     static ALONE: Deque<Frame> = Deque::always_full();
 
     #[cfg(not(loom))]
-    const OUTSIDE_PLACE: Place =
-        Place { deque: &raw const OUTSIDE, join_team: ptr::null(), index: 0 };
+    const OUTSIDE_CONTEXT: JoinContext =
+        JoinContext { deque: &raw const OUTSIDE, join_team: ptr::null(), index: 0 };
     #[cfg(loom)]
-    const OUTSIDE_PLACE: Place = Place { deque: ptr::null(), join_team: ptr::null(), index: 0 };
+    const OUTSIDE_CONTEXT: JoinContext =
+        JoinContext { deque: ptr::null(), join_team: ptr::null(), index: 0 };
 
     #[derive(Clone, Copy)]
-    struct Place {
+    struct JoinContext {
         deque: *const Deque<Frame>,
         /// Null outside, and alone.
         join_team: *const JoinTeam,
@@ -329,7 +333,7 @@ mod here {
 
     thread_local! {
         /// Plain words, no destructor: the hot path is one load.
-        static DEQUE: Cell<*const Deque<Frame>> = const { Cell::new(OUTSIDE_PLACE.deque) };
+        static DEQUE: Cell<*const Deque<Frame>> = const { Cell::new(OUTSIDE_CONTEXT.deque) };
         static JOIN_TEAM: Cell<(*const JoinTeam, u32)> = const { Cell::new((ptr::null(), 0)) };
     }
 
@@ -342,12 +346,12 @@ mod here {
             return false;
         }
         // SAFETY: - a static, or that of the join team whose member the calling thread is: it is
-        // live until `Guard` is dropped.
+        // live until `ContextGuard` is dropped.
         unsafe { &*deque }.is_full()
     }
 
     /// The member that the calling thread is; `None` outside.
-    pub(super) fn seat() -> Option<Seat<'static>> {
+    pub(super) fn seat() -> Option<JoinSeat<'static>> {
         let (join_team, index) = JOIN_TEAM.get();
         // SAFETY: - the join team is live until the region ends, and no seat is kept longer.
         let join_team = unsafe { join_team.as_ref() }?;
@@ -355,45 +359,47 @@ mod here {
         Some(unsafe { join_team.seat(index) })
     }
 
-    fn place() -> Place {
+    fn context() -> JoinContext {
         let (join_team, index) = JOIN_TEAM.get();
-        Place { deque: DEQUE.get(), join_team, index }
+        JoinContext { deque: DEQUE.get(), join_team, index }
     }
 
-    fn set(place: Place) {
-        DEQUE.set(place.deque);
-        JOIN_TEAM.set((place.join_team, place.index));
+    fn set(context: JoinContext) {
+        DEQUE.set(context.deque);
+        JOIN_TEAM.set((context.join_team, context.index));
     }
 
     /// The calling thread is this member, or alone, until the guard is dropped.
-    pub(super) fn enter(seat: Option<Seat>) -> Guard {
+    pub(super) fn enter(seat: Option<JoinSeat>) -> ContextGuard {
         engine::forked::on_child(forget_after_fork);
-        let outer = place();
+        let outer = context();
         set(match seat {
-            Some(seat) => {
-                Place { deque: seat.deque(), join_team: seat.join_team(), index: seat.index() }
-            }
+            Some(seat) => JoinContext {
+                deque: seat.deque(),
+                join_team: seat.join_team(),
+                index: seat.index(),
+            },
             #[cfg(not(loom))]
-            None => Place { deque: &raw const ALONE, join_team: ptr::null(), index: 0 },
+            None => JoinContext { deque: &raw const ALONE, join_team: ptr::null(), index: 0 },
             #[cfg(loom)]
-            None => OUTSIDE_PLACE,
+            None => OUTSIDE_CONTEXT,
         });
-        Guard { outer, here: PhantomData }
+        ContextGuard { outer, here: PhantomData }
     }
 
     /// The calling thread is no member until the guard is dropped.
-    pub(super) fn leave() -> Guard {
-        let outer = place();
-        set(OUTSIDE_PLACE);
-        Guard { outer, here: PhantomData }
+    pub(super) fn leave() -> ContextGuard {
+        let outer = context();
+        set(OUTSIDE_CONTEXT);
+        ContextGuard { outer, here: PhantomData }
     }
 
-    pub(crate) struct Guard {
-        outer: Place,
+    pub(crate) struct ContextGuard {
+        outer: JoinContext,
         here: PhantomData<*const ()>,
     }
 
-    impl Drop for Guard {
+    impl Drop for ContextGuard {
         fn drop(&mut self) {
             set(self.outer);
         }
@@ -403,7 +409,7 @@ mod here {
     /// Joins that are open are the parent's: their halves are found by the frames that offered
     /// them.
     fn forget_after_fork() {
-        set(OUTSIDE_PLACE);
+        set(OUTSIDE_CONTEXT);
     }
 }
 

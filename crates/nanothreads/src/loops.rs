@@ -48,7 +48,7 @@ pub use slices::{ParChunksMut, ParChunksMut2, par_chunks_mut};
 
 use crate::parts;
 use crate::per_thread::PerThread;
-use dealer::{Dealer, Loop};
+use dealer::{Dealer, TeamLoop};
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
 
@@ -136,7 +136,7 @@ impl ParFor {
             return run_static(range, body);
         }
         let range = run_ahead(range, schedule, &body);
-        let Some(team) = Loop::reserve(range, schedule) else { return };
+        let Some(team) = TeamLoop::reserve(range, schedule) else { return };
         let member = move |id, dealer: &Dealer| {
             dealer.deal(id, |chunk| {
                 body(chunk);

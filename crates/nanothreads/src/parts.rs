@@ -25,7 +25,7 @@ use engine::work::{Member, Work};
 
 /// A team, or parts; see the module head.
 #[derive(Debug)]
-pub(crate) struct Team {
+pub(crate) struct TeamOrParts {
     own: team::Team,
     /// How many; 1: the team is what there is.
     parts: u32,
@@ -43,18 +43,18 @@ pub fn current_num_threads() -> usize {
 
 /// A team of at most `wanted` members, for [`run`] or [`run_work`]: as [`region::reserve`].
 #[inline]
-pub(crate) fn reserve(wanted: usize) -> Team {
+pub(crate) fn reserve(wanted: usize) -> TeamOrParts {
     let local = local();
     let granted = local.present(local.grant(wanted));
     let own = team::Team::reserve_available(granted);
     let parts = if own.size() == 1 && granted > 1 { parts_of(granted) } else { 1 };
-    Team { own, parts }
+    TeamOrParts { own, parts }
 }
 
 /// A team of at most `wanted` members, each of which has a thread and is sure to begin: for regions
 /// whose members wait for others than those with lower numbers.
-pub(crate) fn reserve_threads(wanted: usize) -> Team {
-    Team { own: region::reserve(wanted), parts: 1 }
+pub(crate) fn reserve_threads(wanted: usize) -> TeamOrParts {
+    TeamOrParts { own: region::reserve(wanted), parts: 1 }
 }
 
 #[inline(never)]
@@ -62,7 +62,7 @@ fn parts_of(granted: usize) -> u32 {
     u32::try_from(join::room().min(granted)).expect("teams have less than 2^32 members")
 }
 
-impl Team {
+impl TeamOrParts {
     /// Members, or parts.
     #[inline]
     pub(crate) fn size(&self) -> usize {
@@ -78,7 +78,7 @@ impl Team {
 
 /// Runs `body` for the members of `team` and returns when all are done: as [`region::run_team`].
 #[inline]
-pub(crate) fn run<F: Fn(Member) + Sync>(team: &Team, body: F) {
+pub(crate) fn run<F: Fn(Member) + Sync>(team: &TeamOrParts, body: F) {
     match team.own() {
         Some(own) => region::run_team(own, body),
         None => region::with_body(body, |work, data| {
@@ -93,7 +93,7 @@ pub(crate) fn run<F: Fn(Member) + Sync>(team: &Team, body: F) {
 /// # Safety
 /// - `work` may be called with `data` on as many threads as the team has members at once, and does
 ///   not unwind.
-pub(crate) unsafe fn run_work(team: &Team, work: Work, data: *const ()) {
+pub(crate) unsafe fn run_work(team: &TeamOrParts, work: Work, data: *const ()) {
     match team.own() {
         Some(own) => {
             // SAFETY: - caller's contract.

@@ -55,21 +55,21 @@ impl<T> Index<usize> for PerMember<T> {
 /// Values that the parts of a region (its members', or groups') bring to the join, one each; no two
 /// share a line.
 #[derive(Debug)]
-pub(crate) struct Carried<T> {
-    places: PerMember<Place<T>>,
+pub(crate) struct Contributions<T> {
+    places: PerMember<Contribution<T>>,
     /// The master, by its state.
     home: *const Local,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Contribution<T> {
     value: HandCell<Option<T>>,
     /// The master itself brought it. Written by the master alone, so that it says the truth in a
     /// forked child, where what other threads were writing may be half written.
     is_home: Cell<bool>,
 }
 
-impl<T> Default for Place<T> {
+impl<T> Default for Contribution<T> {
     fn default() -> Self {
         Self { value: HandCell::new(None), is_home: Cell::new(false) }
     }
@@ -79,17 +79,17 @@ impl<T> Default for Place<T> {
 //           whole after the join; values thus move between threads, hence `T: Send`, and are never
 //           looked at by two.
 //         - `is_home` is touched by the master's thread only; `home` is only compared.
-unsafe impl<T: Send> Sync for Carried<T> {}
+unsafe impl<T: Send> Sync for Contributions<T> {}
 
-impl<T> Carried<T> {
+impl<T> Contributions<T> {
     /// No value yet, for parts 0..`size` of a region that the caller is about to fork.
     pub(crate) fn new(size: usize) -> Self {
-        Self { places: PerMember::new(size, |_| Place::default()), home: local() }
+        Self { places: PerMember::new(size, |_| Contribution::default()), home: local() }
     }
 
     /// As [`Self::new`], with no place inside: for values of any size.
     pub(crate) fn apart(size: usize) -> Self {
-        let places = (0..size).map(|_| CachePadded::new(Place::default())).collect();
+        let places = (0..size).map(|_| CachePadded::new(Contribution::default())).collect();
         Self { places: PerMember::Many(places), home: local() }
     }
 
@@ -134,12 +134,12 @@ impl<T> Carried<T> {
 
 /// The values after the join, in the order of the parts; in a child that a part forked those that
 /// the child's only thread brought itself.
-pub(crate) fn values<T>(carried: UntilJoin<Carried<T>>) -> Vec<T> {
-    if carried.is_parents() {
+pub(crate) fn values<T>(contributions: UntilJoin<Contributions<T>>) -> Vec<T> {
+    if contributions.is_parents() {
         // SAFETY: - the thread that gets here in a child is the master.
-        return unsafe { carried.take_home() }.collect();
+        return unsafe { contributions.take_home() }.collect();
     }
-    carried.after_join().into_iter().flat_map(Carried::into_values).collect()
+    contributions.after_join().into_iter().flat_map(Contributions::into_values).collect()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -160,12 +160,13 @@ mod tests {
     #[test]
     fn values_come_back_in_the_order_of_the_members() {
         for size in [1, 3, 20] {
-            let carried = if size == 3 { Carried::apart(size) } else { Carried::new(size) };
+            let contributions =
+                if size == 3 { Contributions::apart(size) } else { Contributions::new(size) };
             for id in (0..size).rev() {
                 // SAFETY: - this thread plays all members in turn.
-                unsafe { carried.put(id, (id != 1).then(|| Box::new(id))) };
+                unsafe { contributions.put(id, (id != 1).then(|| Box::new(id))) };
             }
-            let values: Vec<_> = carried.into_values().map(|value| *value).collect();
+            let values: Vec<_> = contributions.into_values().map(|value| *value).collect();
             assert_eq!(values, (0..size).filter(|&id| id != 1).collect::<Vec<_>>());
         }
     }

@@ -1,8 +1,8 @@
 //! Storage for each thread: a value for each thread that asks, made when it first does.
 
-mod places;
+mod buckets;
 
-use places::Places;
+use buckets::Buckets;
 use std::cell::RefMut;
 use std::fmt;
 
@@ -53,14 +53,14 @@ use std::fmt;
 /// values.with(|own| kept = Some(own));
 /// ```
 pub struct PerThread<T: Send, F = fn() -> T> {
-    places: Places<T>,
+    buckets: Buckets<T>,
     make: F,
 }
 
 impl<T: Send + fmt::Debug, F> fmt::Debug for PerThread<T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Other threads may be using theirs: their values cannot be shown.
-        f.debug_struct("PerThread").field("own", &self.places.own()).finish_non_exhaustive()
+        f.debug_struct("PerThread").field("own", &self.buckets.own()).finish_non_exhaustive()
     }
 }
 
@@ -73,7 +73,7 @@ impl<T: Send + Default> Default for PerThread<T> {
 impl<T: Send, F: Fn() -> T> PerThread<T, F> {
     /// Storage without values yet; `make` makes each.
     pub fn new(make: F) -> Self {
-        Self { places: Places::new(), make }
+        Self { buckets: Buckets::new(), make }
     }
 
     /// Runs `body` with the calling thread's value. Cost: a few loads; the first time on a thread
@@ -105,13 +105,13 @@ impl<T: Send, F: Fn() -> T> PerThread<T, F> {
     /// ```
     #[inline]
     pub fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let place = match self.places.own() {
+        let place = match self.buckets.own() {
             Some(place) => place,
             None => {
                 // Outside the storage: `make` may call this again, or let other nano-threads run
                 // that do.
                 let value = (self.make)();
-                self.places.keep(value)
+                self.buckets.keep(value)
             }
         };
         let value: Option<RefMut<'_, T>> = place.try_borrow_mut().ok();
@@ -132,12 +132,12 @@ impl<T: Send, F> PerThread<T, F> {
     /// }
     /// ```
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.values_mut()
+        self.buckets.values_mut()
     }
 
     /// The same, to keep.
     pub fn into_values(mut self) -> impl Iterator<Item = T> {
-        self.places.take().into_iter()
+        self.buckets.take().into_iter()
     }
 
     /// How many values were made.

@@ -14,7 +14,7 @@ use std::ptr;
 /// On lines of its own: the workers fetch as few as the captures fill, and none that the master
 /// writes meanwhile.
 #[repr(C, align(64))]
-struct Region<F> {
+struct RegionBody<F> {
     body: F,
     /// The first panic of any member.
     panic: FirstPanic,
@@ -47,7 +47,7 @@ pub(crate) fn run_team_in<F: Fn(Member) + Sync>(concurrency: Concurrency, team: 
 }
 
 /// The master's view of a region whose closure stands in its worker's line.
-struct Home<F> {
+struct MasterView<F> {
     /// Of an `F`.
     place: Cell<*const ()>,
     panic: FirstPanic,
@@ -56,7 +56,7 @@ struct Home<F> {
 
 /// The region of a closure that fits into the line of the team's only worker.
 fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
-    let home = Home::<F> {
+    let home = MasterView::<F> {
         place: Cell::new(ptr::null()),
         panic: FirstPanic::default(),
         body: PhantomData,
@@ -103,10 +103,10 @@ unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
 }
 
 /// # Safety
-/// - `data` points to a live `Home<F>`, whose place is that of an `F`.
+/// - `data` points to a live `MasterView<F>`, whose place is that of an `F`.
 unsafe fn call_home<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
-    let home = unsafe { &*data.cast::<Home<F>>() };
+    let home = unsafe { &*data.cast::<MasterView<F>>() };
     // SAFETY: - caller's contract.
     if let Some(payload) = call_body(unsafe { &*home.place.get().cast::<F>() }, member) {
         home.panic.keep(payload);
@@ -130,16 +130,16 @@ fn run_on_stack<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, bod
 /// Calls `run` with work that calls `body`: on any number of threads at once, until `run` returns;
 /// it does not unwind. A panic of `body` reaches the caller after that.
 pub(crate) fn with_body<F: Fn(Member) + Sync>(body: F, run: impl FnOnce(Work, *const ())) {
-    let region = Region { body, panic: FirstPanic::default() };
+    let region = RegionBody { body, panic: FirstPanic::default() };
     run(call::<F>, ptr::from_ref(&region).cast());
     region.panic.pass_on();
 }
 
 /// # Safety
-/// - `data` points to a live `Region<F>`.
+/// - `data` points to a live `RegionBody<F>`.
 unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
-    let region = unsafe { &*data.cast::<Region<F>>() };
+    let region = unsafe { &*data.cast::<RegionBody<F>>() };
     if let Some(payload) = call_body(&region.body, member) {
         region.panic.keep(payload);
     }

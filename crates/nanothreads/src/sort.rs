@@ -87,18 +87,18 @@ pub fn par_sort_unstable_by_key<T: Send, K: Ord, F: Fn(&T) -> K + Sync>(slice: &
 }
 
 /// How to compare, and how one thread sorts.
-struct Order<'a, F, S> {
+struct Sorter<'a, F, S> {
     compare: &'a F,
     alone: &'a S,
 }
 
-impl<F, S> Clone for Order<'_, F, S> {
+impl<F, S> Clone for Sorter<'_, F, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F, S> Copy for Order<'_, F, S> {}
+impl<F, S> Copy for Sorter<'_, F, S> {}
 
 fn sort<T, F, S>(slice: &mut [T], compare: &F, alone: &S)
 where
@@ -117,7 +117,7 @@ where
         length: slice.len(),
     };
     // SAFETY: - the slice and a buffer of the same length, both borrowed until it returns.
-    unsafe { sort_into(part, Target::Own, Order { compare, alone }) };
+    unsafe { sort_into(part, Target::Own, Sorter { compare, alone }) };
 }
 
 /// A part of the slice, and the same part of the buffer.
@@ -184,7 +184,7 @@ impl<T> Drop for CopyOnDrop<T> {
 ///
 /// # Safety
 /// - The part's memory is the caller's alone; its elements are in `own`.
-unsafe fn sort_into<T, F, S>(part: Part<T>, target: Target, order: Order<'_, F, S>)
+unsafe fn sort_into<T, F, S>(part: Part<T>, target: Target, sorter: Sorter<'_, F, S>)
 where
     T: Send,
     F: Fn(&T, &T) -> Ordering + Sync,
@@ -194,7 +194,7 @@ where
     if length <= ALONE {
         let copy = CopyOnDrop { from: own, to: other, length };
         // SAFETY: - caller's contract.
-        (order.alone)(unsafe { std::slice::from_raw_parts_mut(own, length) });
+        (sorter.alone)(unsafe { std::slice::from_raw_parts_mut(own, length) });
         match target {
             Target::Own => std::mem::forget(copy),
             Target::Other => drop(copy),
@@ -214,12 +214,12 @@ where
         move || {
             let low = low;
             // SAFETY: - disjoint halves.
-            unsafe { sort_into(low, opposite, order) };
+            unsafe { sort_into(low, opposite, sorter) };
         },
         move || {
             let high = high;
             // SAFETY: - as above.
-            unsafe { sort_into(high, opposite, order) };
+            unsafe { sort_into(high, opposite, sorter) };
         },
     );
     std::mem::forget(copy);
@@ -227,7 +227,7 @@ where
     // SAFETY: - two sorted runs in `from`, and room for both in `to`.
     unsafe {
         let runs = Runs { low: from, lows: middle, high: from.add(middle), highs: length - middle };
-        merge(runs, to, order.compare);
+        merge(runs, to, sorter.compare);
     }
 }
 

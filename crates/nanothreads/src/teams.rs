@@ -37,7 +37,7 @@ pub use member::TeamMember;
 use crate::groups::within;
 use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
-use crate::per_member::Carried;
+use crate::per_member::Contributions;
 use crate::region;
 use departures::{Departures, Missing};
 use engine::Dispatch;
@@ -220,7 +220,7 @@ impl Team {
     /// As [`Team::run`].
     pub fn map<R: Send, F: Fn(&TeamMember<'_>) -> R + Sync>(&self, body: F) -> Vec<R> {
         let team = self.reserve();
-        let results = UntilJoin::new(Carried::apart(team.size()));
+        let results = UntilJoin::new(Contributions::apart(team.size()));
         Self::run_as(&team, |member| {
             let result = body(member);
             // SAFETY: - called once for each member of this one region, with its own number.

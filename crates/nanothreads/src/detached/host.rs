@@ -12,7 +12,7 @@
 //!
 //! A forked child has a host of its own: its parent's is left alone.
 
-use super::{Run, run_for_host};
+use super::{Runnable, run_for_host};
 use crate::tasks::completion::Spawner;
 use crate::tasks::scope::scope;
 use engine::process::{self, Born};
@@ -47,7 +47,7 @@ pub(super) struct Host {
 #[derive(Default)]
 struct Intake {
     /// Tasks for the next scope.
-    queue: Vec<Arc<dyn Run>>,
+    queue: Vec<Arc<dyn Runnable>>,
     /// The way into the scope that is open.
     open: Option<Spawner<'static>>,
     /// Tasks that have come and not ended.
@@ -90,7 +90,7 @@ impl Host {
     }
 
     /// H1.
-    pub(super) fn take_in(&'static self, job: Arc<dyn Run>) {
+    pub(super) fn take_in(&'static self, job: Arc<dyn Runnable>) {
         let mut intake = self.intake();
         if !intake.has_thread {
             if !self.start() {
@@ -109,7 +109,7 @@ impl Host {
     }
 
     /// Runs a job; H2.
-    fn run(&self, job: Arc<dyn Run>) {
+    fn run(&self, job: Arc<dyn Runnable>) {
         run_for_host(job);
         let mut intake = self.intake();
         intake.count -= 1;

@@ -12,14 +12,14 @@ use platform::topology::{Cpu, Topology};
 
 /// What the processors of a group share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Domain {
+pub(super) enum TopologyLevel {
     /// The last-level cache.
     Cache,
     /// The memory node.
     Node,
 }
 
-impl Domain {
+impl TopologyLevel {
     fn of(self, cpu: &Cpu) -> u32 {
         match self {
             Self::Cache => cpu.llc,
@@ -132,11 +132,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let machine = two_nodes(folder.path());
         let all = machine.online();
-        assert_eq!(Domain::Node.weights_of(&machine, &all), [4, 4]);
-        assert_eq!(Domain::Cache.weights_of(&machine, &all), [2, 2, 2, 2]);
+        assert_eq!(TopologyLevel::Node.weights_of(&machine, &all), [4, 4]);
+        assert_eq!(TopologyLevel::Cache.weights_of(&machine, &all), [2, 2, 2, 2]);
         let some = CpuSet::parse_list("0,2,4,1").unwrap();
-        assert_eq!(Domain::Node.weights_of(&machine, &some), [3, 1]);
-        assert_eq!(Domain::Cache.weights_of(&machine, &some), [2, 1, 1]);
+        assert_eq!(TopologyLevel::Node.weights_of(&machine, &some), [3, 1]);
+        assert_eq!(TopologyLevel::Cache.weights_of(&machine, &some), [2, 1, 1]);
     }
 
     #[test]
@@ -153,7 +153,10 @@ mod tests {
     #[test]
     fn a_program_on_unknown_processors_has_one_group() {
         let machine = Topology::flat(&CpuSet::parse_list("0-3").unwrap()).unwrap();
-        assert_eq!(Domain::Cache.weights_of(&machine, &CpuSet::parse_list("9").unwrap()), [1]);
-        assert_eq!(Domain::Node.weights_of(&machine, &machine.online()), [4]);
+        assert_eq!(
+            TopologyLevel::Cache.weights_of(&machine, &CpuSet::parse_list("9").unwrap()),
+            [1]
+        );
+        assert_eq!(TopologyLevel::Node.weights_of(&machine, &machine.online()), [4]);
     }
 }

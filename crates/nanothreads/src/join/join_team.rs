@@ -17,8 +17,8 @@
 //!
 //! # In a scope
 //! The members of a scope are a join team, too: joins inside tasks offer halves to members that
-//! find no task ([`Seat::run_any`]). These wait in the scope's way, so the join team tells the
-//! scope of a half that was offered ([`Around`]).
+//! find no task ([`JoinSeat::run_any`]). These wait in the scope's way, so the join team tells the
+//! scope of a half that was offered ([`ScopeHooks`]).
 //!
 //! # Waiting
 //! By the rules of [`spin_policy`]. A member that sleeps has its bit set in [`Idle`] and says in
@@ -27,8 +27,8 @@
 //! when a half is done or the region over, is that of [`WaitPoint`].
 //!
 //! # What touches what
-//! `Slot::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member. `Course`:
-//! written by member 0.
+//! `MemberSlot::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member.
+//! `Course`: written by member 0.
 //!
 //! # Papers
 //! Wagner and Calder, Leapfrogging, PPoPP 1993 (steal back from the thief); Faxén, Wool, 2008
@@ -68,10 +68,10 @@ const LONGEST_REST: u64 = 12;
 /// See the module head.
 #[derive(Debug)]
 pub(crate) struct JoinTeam {
-    slots: Box<[Slot]>,
+    slots: Box<[MemberSlot]>,
     idle: Idle,
     /// The scope whose members these are.
-    around: Option<Around>,
+    hooks: Option<ScopeHooks>,
     /// From which members a member steals first. Changes between regions.
     nearness: Nearness,
     /// Where the region was forked.
@@ -91,7 +91,7 @@ pub(super) struct Course {
 
 /// What a join team asks of the scope whose members it consists of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Around {
+pub(crate) struct ScopeHooks {
     /// The scope's scheduler.
     pub(crate) scope: *const (),
     /// Wakes another member than this one: a half was offered.
@@ -101,12 +101,12 @@ pub(crate) struct Around {
 }
 
 // SAFETY: - both functions may be called on any thread: the scheduler is `Sync`.
-unsafe impl Send for Around {}
+unsafe impl Send for ScopeHooks {}
 // SAFETY: - as above.
-unsafe impl Sync for Around {}
+unsafe impl Sync for ScopeHooks {}
 
 #[derive(Debug)]
-struct Slot {
+struct MemberSlot {
     deque: Deque<Frame>,
     rare: CachePadded<Rare>,
 }
@@ -125,8 +125,9 @@ struct Rare {
     rest: Cell<u64>,
 }
 
-// SAFETY: - `tags` and `rest` are touched by the member's thread only, through a `Seat`; all other
-//           fields are `Sync`. Members of one region follow those of another after that is joined.
+// SAFETY: - `tags` and `rest` are touched by the member's thread only, through a `JoinSeat`;
+//           all other fields are `Sync`. Members of one region follow those of another after
+//           that is joined.
 unsafe impl Sync for Rare {}
 
 thread_local! {
@@ -136,7 +137,7 @@ thread_local! {
 
 impl JoinTeam {
     pub(crate) fn new(size: usize) -> Box<Self> {
-        let slot = || Slot {
+        let slot = || MemberSlot {
             deque: Deque::new(),
             rare: CachePadded::new(Rare {
                 point: WaitPoint::new(),
@@ -150,7 +151,7 @@ impl JoinTeam {
         Box::new(Self {
             slots,
             idle: Idle::new(size),
-            around: None,
+            hooks: None,
             nearness: Nearness::default(),
             born: Born::now(),
         })
@@ -174,10 +175,10 @@ impl JoinTeam {
     /// members as it has, of which none is known.
     ///
     /// # Safety
-    /// - The scheduler that `around` tells of outlives the join team, and its functions may be
+    /// - The scheduler that `hooks` tells of outlives the join team, and its functions may be
     ///   called with it.
-    pub(crate) unsafe fn serve(&mut self, around: Around, workers: &[&'static Worker]) {
-        self.around = Some(around);
+    pub(crate) unsafe fn serve(&mut self, hooks: ScopeHooks, workers: &[&'static Worker]) {
+        self.hooks = Some(hooks);
         self.born = Born::now();
         self.nearness.update(workers);
     }
@@ -207,20 +208,20 @@ impl JoinTeam {
     ///
     /// # Safety
     /// - The calling thread is that member, and stays it while the seat is used.
-    pub(crate) unsafe fn seat(&self, index: u32) -> Seat<'_> {
-        Seat { join_team: self, index, here: PhantomData }
+    pub(crate) unsafe fn seat(&self, index: u32) -> JoinSeat<'_> {
+        JoinSeat { join_team: self, index, here: PhantomData }
     }
 }
 
 /// A member's place in a join team, on the member's thread.
 #[derive(Clone, Copy)]
-pub(crate) struct Seat<'a> {
+pub(crate) struct JoinSeat<'a> {
     join_team: &'a JoinTeam,
     index: u32,
     here: PhantomData<*const ()>,
 }
 
-impl<'a> Seat<'a> {
+impl<'a> JoinSeat<'a> {
     pub(super) fn join_team(self) -> &'a JoinTeam {
         self.join_team
     }
@@ -229,7 +230,7 @@ impl<'a> Seat<'a> {
         self.index
     }
 
-    fn slot(self) -> &'a Slot {
+    fn slot(self) -> &'a MemberSlot {
         &self.join_team.slots[self.index as usize]
     }
 
@@ -267,7 +268,7 @@ impl<'a> Seat<'a> {
         };
         let candidates = self.others().filter(may_take);
         self.join_team.idle.wake_one(candidates, |member| &self.join_team.slots[member].rare.point);
-        if let Some(Around { scope, wake, .. }) = self.join_team.around {
+        if let Some(ScopeHooks { scope, wake, .. }) = self.join_team.hooks {
             // SAFETY: - `serve`'s contract.
             unsafe { wake(scope, self.index as usize) };
         }
@@ -276,7 +277,7 @@ impl<'a> Seat<'a> {
     /// What the member has for others that is larger than what it would offer them now: for each of
     /// these one of them will have something to do.
     pub(super) fn tasks(self) -> usize {
-        self.join_team.around.map_or(0, |Around { scope, tasks, .. }| {
+        self.join_team.hooks.map_or(0, |ScopeHooks { scope, tasks, .. }| {
             // SAFETY: - `serve`'s contract.
             unsafe { tasks(scope, self.index as usize) }
         })
@@ -287,7 +288,7 @@ impl<'a> Seat<'a> {
         self.slot().rare.occupant.is_me(local());
     }
 
-    /// True when some member may have offered a half that [`Seat::run_any`] would run.
+    /// True when some member may have offered a half that [`JoinSeat::run_any`] would run.
     pub(crate) fn may_run_any(self) -> bool {
         self.deque().is_empty()
             && self.others().any(|victim| !self.join_team.slots[victim].deque.is_empty())

@@ -1,6 +1,6 @@
 //! Loops whose body may end them.
 
-use super::dealer::{Dealer, Loop};
+use super::dealer::{Dealer, TeamLoop};
 use super::{ParFor, Schedule};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,7 +31,9 @@ impl ParFor {
         F: Fn(usize) -> ControlFlow<B> + Sync,
     {
         let (range, schedule) = self.plan(Schedule::Static);
-        let Some(team) = Loop::reserve(range, schedule) else { return ControlFlow::Continue(()) };
+        let Some(team) = TeamLoop::reserve(range, schedule) else {
+            return ControlFlow::Continue(());
+        };
         let member = |id, dealer: &Dealer| {
             let (stop, mut broke) = (dealer.stop(), None);
             dealer.deal(id, |chunk| {
@@ -68,7 +70,7 @@ impl ParFor {
         F: Fn(usize) -> Option<T> + Sync,
     {
         let (range, schedule) = self.plan(Schedule::Static);
-        let team = Loop::reserve(range, schedule)?;
+        let team = TeamLoop::reserve(range, schedule)?;
         let lowest_found = AtomicUsize::new(usize::MAX);
         let member = |id, dealer: &Dealer| {
             let mut found = None;

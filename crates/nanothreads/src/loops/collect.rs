@@ -5,33 +5,33 @@
 //! result that it has filled in ([`Filled`]), and gives them up only where the whole is there. A
 //! child that is forked in the loop has its own member's part only, and gets a panic.
 
-use super::dealer::{Dealer, Loop};
+use super::dealer::{Dealer, TeamLoop};
 use super::{ParFor, Schedule, run_ahead};
 use std::mem::{MaybeUninit, needs_drop};
 use std::ops::{ControlFlow, Range};
 use std::ptr;
 
 /// Where the elements go: places `0..length`, each filled in once, by one member.
-struct Places<T> {
+struct Destination<T> {
     first: *mut MaybeUninit<T>,
 }
 
 // SAFETY: - members write disjoint places, and what they write moves to the caller: `T: Send`.
-unsafe impl<T: Send> Sync for Places<T> {}
+unsafe impl<T: Send> Sync for Destination<T> {}
 // SAFETY: - as above.
-unsafe impl<T: Send> Send for Places<T> {}
+unsafe impl<T: Send> Send for Destination<T> {}
 
 /// Parts of the result that are filled in; drops them unless it is kept.
 struct Filled<'a, T> {
-    places: &'a Places<T>,
+    destination: &'a Destination<T>,
     /// Merged where they follow each other; none where elements need no drop.
     parts: Vec<Range<usize>>,
     count: usize,
 }
 
 impl<'a, T> Filled<'a, T> {
-    fn new(places: &'a Places<T>) -> Self {
-        Self { places, parts: Vec::new(), count: 0 }
+    fn new(destination: &'a Destination<T>) -> Self {
+        Self { destination, parts: Vec::new(), count: 0 }
     }
 
     /// Fills `part` in.
@@ -49,7 +49,7 @@ impl<'a, T> Filled<'a, T> {
                 self.filled.note(self.part.clone());
             }
         }
-        let first = self.places.first;
+        let first = self.destination.first;
         let mut begun = Begun { filled: self, part: part.start..part.start };
         for at in part {
             let value = element(at);
@@ -80,7 +80,7 @@ impl<'a, T> Filled<'a, T> {
 impl<T> Drop for Filled<'_, T> {
     fn drop(&mut self) {
         for part in &self.parts {
-            let first = self.places.first.wrapping_add(part.start).cast::<T>();
+            let first = self.destination.first.wrapping_add(part.start).cast::<T>();
             // SAFETY: - filled in by this member, and not given up.
             unsafe { ptr::drop_in_place(ptr::slice_from_raw_parts_mut(first, part.len())) };
         }
@@ -111,18 +111,18 @@ impl ParFor {
         let (range, schedule) = self.plan(Schedule::Static);
         let (start, length) = (range.start, range.len());
         let mut elements = Vec::with_capacity(length);
-        let places = Places { first: elements.spare_capacity_mut().as_mut_ptr() };
+        let destination = Destination { first: elements.spare_capacity_mut().as_mut_ptr() };
         let element = |at: usize| map(start + at);
-        let mut ahead = Filled::new(&places);
+        let mut ahead = Filled::new(&destination);
         let rest = run_ahead(range, schedule, |chunk| {
             // SAFETY: - the beginning of the range, once.
             unsafe { ahead.fill(chunk.start - start..chunk.end - start, element) };
         });
         let mut whole = Vec::new();
-        if let Some(team) = Loop::reserve(rest, schedule) {
-            let (places, element) = (&places, &element);
+        if let Some(team) = TeamLoop::reserve(rest, schedule) {
+            let (destination, element) = (&destination, &element);
             let member = move |id, dealer: &Dealer| {
-                let mut own = Filled::new(places);
+                let mut own = Filled::new(destination);
                 dealer.deal(id, |chunk| {
                     // SAFETY: - each chunk is dealt once, within the range.
                     unsafe { own.fill(chunk.start - start..chunk.end - start, element) };
@@ -176,7 +176,7 @@ impl ParFor {
         F: Fn(usize) -> I + Sync,
     {
         let (range, schedule) = self.plan(Schedule::Static);
-        let Some(team) = Loop::reserve(range, schedule) else { return Vec::new() };
+        let Some(team) = TeamLoop::reserve(range, schedule) else { return Vec::new() };
         let map = &map;
         let member = move |id, dealer: &Dealer| {
             let mut runs: Vec<Run<T>> = Vec::new();

@@ -8,7 +8,7 @@ use super::grain::Grain;
 use super::ranges::Ranges;
 use super::schedule::{Factoring, Schedule, Trapezoid, guided_chunk, safe_chunk, static_block};
 use super::stop::Stop;
-use crate::parts::{self, Team};
+use crate::parts::{self, TeamOrParts};
 use engine::local::local;
 use engine::safe_point;
 use platform::sync::CachePadded;
@@ -16,12 +16,12 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A loop that has a team.
-pub(super) struct Loop {
-    team: Team,
+pub(super) struct TeamLoop {
+    team: TeamOrParts,
     dealer: Dealer,
 }
 
-impl Loop {
+impl TeamLoop {
     /// Reserves a team for the loop; `None` when there is nothing to do.
     #[inline]
     pub(super) fn reserve(range: Range<usize>, schedule: Schedule) -> Option<Self> {
@@ -42,7 +42,7 @@ impl Loop {
     }
 
     #[inline]
-    fn on(team: Team, range: Range<usize>, schedule: Schedule) -> Self {
+    fn on(team: TeamOrParts, range: Range<usize>, schedule: Schedule) -> Self {
         let dealer = Dealer::new(schedule, range, team.size());
         Self { team, dealer }
     }
@@ -83,7 +83,7 @@ impl Loop {
 
 /// A team for a loop of `length` iterations.
 #[inline]
-pub(super) fn reserve_team(length: usize) -> Team {
+pub(super) fn reserve_team(length: usize) -> TeamOrParts {
     parts::reserve(local().wish().min(length))
 }
 
@@ -94,14 +94,14 @@ pub(super) struct Dealer {
     length: usize,
     size: usize,
     stop: Stop,
-    source: Source,
+    source: ChunkSource,
     /// What members share that are dealt from one place: the first iteration, or the number of the
     /// first chunk, that no member has taken. On a line of its own: all others are only read.
     next: Counter,
 }
 
 /// Where the chunks come from.
-enum Source {
+enum ChunkSource {
     Static,
     StaticChunks(usize),
     Dynamic(usize),
@@ -113,7 +113,7 @@ enum Source {
     Auto(Ranges),
 }
 
-impl Source {
+impl ChunkSource {
     fn new(schedule: Schedule, length: usize, size: usize) -> Self {
         match schedule {
             Schedule::Static => Self::Static,
@@ -135,7 +135,7 @@ impl Dealer {
     #[inline]
     fn new(schedule: Schedule, range: Range<usize>, size: usize) -> Self {
         let length = range.len();
-        let source = Source::new(schedule, length, size);
+        let source = ChunkSource::new(schedule, length, size);
         Self {
             start: range.start,
             length,
@@ -164,17 +164,17 @@ impl Dealer {
         };
         // A break is passed through each of these only to leave their loops.
         let _ = match &self.source {
-            Source::Static => self.deal_static(id, take),
-            Source::StaticChunks(chunk) => self.deal_round_robin(id, *chunk, take),
-            Source::Dynamic(chunk) => self.deal_dynamic(*chunk, take),
-            Source::Trapezoid(chunks) => self.next.each(|number| chunks.chunk(number), take),
-            Source::Factoring => {
+            ChunkSource::Static => self.deal_static(id, take),
+            ChunkSource::StaticChunks(chunk) => self.deal_round_robin(id, *chunk, take),
+            ChunkSource::Dynamic(chunk) => self.deal_dynamic(*chunk, take),
+            ChunkSource::Trapezoid(chunks) => self.next.each(|number| chunks.chunk(number), take),
+            ChunkSource::Factoring => {
                 let mut chunks = Factoring::new(self.length, self.size);
                 self.next.each(|number| chunks.chunk(number), take)
             }
-            Source::Remaining(schedule) => self.deal_remaining(*schedule, take),
-            Source::Affinity(ranges) => self.deal_affinity(id, ranges, take),
-            Source::Auto(ranges) => self.deal_timed(id, ranges, take),
+            ChunkSource::Remaining(schedule) => self.deal_remaining(*schedule, take),
+            ChunkSource::Affinity(ranges) => self.deal_affinity(id, ranges, take),
+            ChunkSource::Auto(ranges) => self.deal_timed(id, ranges, take),
         };
     }
 

@@ -14,7 +14,7 @@
 //! [`pipeline`](super::pipeline) hands over a block at a time.
 
 use super::ONE;
-use super::dealer::{Dealer, Loop};
+use super::dealer::{Dealer, TeamLoop};
 use super::schedule::Schedule;
 use super::stages::Stage;
 use super::stop::{abandon, unless_abandoned};
@@ -70,7 +70,7 @@ impl Doacross {
     pub fn run<F: Fn(usize, Cross<'_>) + Sync>(self, body: F) {
         let Self { range, chunk } = self;
         let start = range.start;
-        let Some(team) = Loop::reserve_threads(range, Schedule::StaticChunks(chunk)) else {
+        let Some(team) = TeamLoop::reserve_threads(range, Schedule::StaticChunks(chunk)) else {
             return;
         };
         let size = team.size();
@@ -80,7 +80,7 @@ impl Doacross {
                 dealer.deal(id, |numbers| {
                     for i in numbers {
                         let posted = Cell::new(false);
-                        let place = Place {
+                        let iteration = Iteration {
                             progress: &progress,
                             dealer,
                             start,
@@ -90,8 +90,8 @@ impl Doacross {
                             i,
                             posted: &posted,
                         };
-                        body(i, Cross(&place));
-                        place.post();
+                        body(i, Cross(&iteration));
+                        iteration.post();
                     }
                     ControlFlow::Continue(())
                 });
@@ -102,7 +102,7 @@ impl Doacross {
 }
 
 /// Where an iteration stands.
-struct Place<'a> {
+struct Iteration<'a> {
     progress: &'a PerMember<Stage>,
     dealer: &'a Dealer,
     start: usize,
@@ -113,7 +113,7 @@ struct Place<'a> {
     posted: &'a Cell<bool>,
 }
 
-impl Place<'_> {
+impl Iteration<'_> {
     fn post(&self) {
         if !self.posted.replace(true) {
             self.progress[self.id].finish_up_to(self.i - self.start + 1);
@@ -123,7 +123,7 @@ impl Place<'_> {
 
 /// An iteration's links to others; see [`doacross`].
 #[derive(Clone, Copy)]
-pub struct Cross<'a>(&'a Place<'a>);
+pub struct Cross<'a>(&'a Iteration<'a>);
 
 impl fmt::Debug for Cross<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,18 +141,18 @@ impl Cross<'_> {
     /// # Panics
     /// When `distance` is 0: an iteration that waits for itself would wait for ever.
     pub fn wait_back(&self, distance: usize) {
-        let place = self.0;
+        let iteration = self.0;
         assert!(
             distance > 0,
             "iteration {} of a doacross loop waits for itself: give a distance of at least 1",
-            place.i
+            iteration.i
         );
-        let Some(number) = (place.i - place.start).checked_sub(distance) else { return };
-        let owner = number / place.chunk % place.size;
-        if owner == place.id {
+        let Some(number) = (iteration.i - iteration.start).checked_sub(distance) else { return };
+        let owner = number / iteration.chunk % iteration.size;
+        if owner == iteration.id {
             return;
         }
-        let (stage, stop) = (&place.progress[owner], place.dealer.stop());
+        let (stage, stop) = (&iteration.progress[owner], iteration.dealer.stop());
         engine::wait(stage.point(), || stage.has_finished(number + 1) || stop.is_raised());
         if stop.is_raised() {
             abandon();

@@ -6,8 +6,8 @@
 //! moved by value; the master takes every one that was put before it runs anything else, so that
 //! types with a destructor ride as well.
 
-use crate::parts::{self, Team};
-use crate::per_member::Carried;
+use crate::parts::{self, TeamOrParts};
+use crate::per_member::Contributions;
 use engine::forked::UntilJoin;
 use engine::local::{Local, local};
 use engine::panics::FirstPanic;
@@ -24,7 +24,7 @@ const FEW: usize = 8;
 ///
 /// # Panics
 /// With the payload of the first member that panics, after all are done.
-pub(super) fn gather<T, F>(team: &Team, body: F) -> impl Iterator<Item = T> + use<T, F>
+pub(super) fn gather<T, F>(team: &TeamOrParts, body: F) -> impl Iterator<Item = T> + use<T, F>
 where
     T: Send,
     F: Fn(Member) -> Option<T> + Sync,
@@ -46,11 +46,11 @@ struct Returning<F, T> {
     panic: FirstPanic,
     /// What the master's own thread returned. Written while the others may still be fetching what
     /// stands before.
-    home: CachePadded<HandCell<Home<T>>>,
+    home: CachePadded<HandCell<MasterResults<T>>>,
 }
 
 /// What stays with the master: in a child that it forks all else is its parent's.
-struct Home<T> {
+struct MasterResults<T> {
     /// Of its part as member 0.
     own: Option<T>,
     /// Of parts that others had not begun, by member.
@@ -64,7 +64,7 @@ unsafe impl<F: Sync, T: Send> Sync for Returning<F, T> {}
 
 impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     fn new(body: F) -> Self {
-        let home = Home { own: None, others: Vec::new() };
+        let home = MasterResults { own: None, others: Vec::new() };
         Self {
             body,
             master: local(),
@@ -125,7 +125,7 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &team::Team, body:
     gathered
 }
 
-impl<T> Home<T> {
+impl<T> MasterResults<T> {
     fn put(&mut self, id: u32, value: Option<T>) {
         match (id, value) {
             (0, value) => self.own = value,
@@ -135,15 +135,18 @@ impl<T> Home<T> {
     }
 }
 
-fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -> Gathered<T> {
-    let carried = UntilJoin::new(Carried::new(team.size()));
-    let places: &Carried<_> = &carried;
+fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(
+    team: &TeamOrParts,
+    body: F,
+) -> Gathered<T> {
+    let contributions = UntilJoin::new(Contributions::new(team.size()));
+    let places: &Contributions<_> = &contributions;
     parts::run(team, move |member| {
         let value = body(member);
         // SAFETY: - called once for each member of this one region, with its own number.
         unsafe { places.put(member.id as usize, value) };
     });
-    Gathered::Many(crate::per_member::values(carried).into_iter().map(Some).collect())
+    Gathered::Many(crate::per_member::values(contributions).into_iter().map(Some).collect())
 }
 
 /// What came, by member.

@@ -1,6 +1,6 @@
 //! Ordered loops: parallel iterations with a section that runs in the order of the iterations.
 
-use super::dealer::{Dealer, Loop};
+use super::dealer::{Dealer, TeamLoop};
 use super::schedule::Schedule;
 use super::stop::{abandon, unless_abandoned};
 use super::turns::Turns;
@@ -53,7 +53,7 @@ impl ParFor {
     pub fn ordered<F: Fn(usize, Order<'_>) + Sync>(self, body: F) {
         let (range, schedule) = self.plan(Schedule::StaticChunks(ONE));
         let (first, length) = (range.start, range.len());
-        let Some(team) = Loop::reserve_threads(range, schedule) else { return };
+        let Some(team) = TeamLoop::reserve_threads(range, schedule) else { return };
         let turns = Turns::new(first, schedule.stride(length, team.size()), team.size());
         let member = |id, dealer: &Dealer| {
             unless_abandoned(|| dealer.deal(id, |chunk| run_chunk(chunk, dealer, &turns, &body)));
@@ -69,7 +69,7 @@ fn run_chunk<F: Fn(usize, Order<'_>)>(
     turns: &Turns,
     body: &F,
 ) -> ControlFlow<()> {
-    let turn = Turn {
+    let turn = TurnClaim {
         dealer,
         turns,
         begin: chunk.start,
@@ -88,7 +88,7 @@ fn run_chunk<F: Fn(usize, Order<'_>)>(
 }
 
 /// A chunk's claim to the token.
-struct Turn<'a> {
+struct TurnClaim<'a> {
     dealer: &'a Dealer,
     turns: &'a Turns,
     begin: usize,
@@ -104,7 +104,7 @@ enum State {
     Passed,
 }
 
-impl Turn<'_> {
+impl TurnClaim<'_> {
     /// Waits for the token; false when the loop was stopped.
     fn claim(&self) -> bool {
         if self.state.get() == State::Waiting {
@@ -132,7 +132,7 @@ impl Turn<'_> {
 
 /// An iteration's turn in an ordered loop; see [`ParFor::ordered`].
 pub struct Order<'a> {
-    turn: &'a Turn<'a>,
+    turn: &'a TurnClaim<'a>,
     is_last: bool,
 }
 

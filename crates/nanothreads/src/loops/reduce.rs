@@ -1,7 +1,7 @@
 //! Reductions: each member combines what its iterations give, the caller combines what the members
 //! bring to the join.
 
-use super::dealer::{Dealer, Loop};
+use super::dealer::{Dealer, TeamLoop};
 use super::{ParFor, Schedule};
 use std::ops::{ControlFlow, Range};
 
@@ -86,7 +86,7 @@ impl ParFor {
         C: Fn(T, T) -> T + Sync,
     {
         let (range, schedule) = self.plan(Schedule::Static);
-        let Some(team) = Loop::reserve(range, schedule) else { return Ok(identity) };
+        let Some(team) = TeamLoop::reserve(range, schedule) else { return Ok(identity) };
         let (map, combine) = (&map, &combine);
         let member = move |id, dealer: &Dealer| {
             let (stop, mut own) = (dealer.stop(), Ok(None));
@@ -139,7 +139,7 @@ impl ParFor {
         let mut sum = Some(identity);
         let (range, schedule) = self.plan(Schedule::Static);
         let range = super::run_ahead(range, schedule, |chunk| sum = join(sum.take(), map(chunk)));
-        if let Some(team) = Loop::reserve(range, schedule) {
+        if let Some(team) = TeamLoop::reserve(range, schedule) {
             let (join, map) = (&join, &map);
             let member = move |id, dealer: &Dealer| {
                 let mut own = None;

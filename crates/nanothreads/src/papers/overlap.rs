@@ -28,7 +28,7 @@
 
 pub(crate) mod constructs;
 
-use constructs::{Constructs, Follower, Leader, OPEN, Part};
+use constructs::{Constructs, Follower, Leader, OPEN, WorkWords};
 use engine::Dispatch;
 use engine::fork_join;
 use engine::forked;
@@ -67,7 +67,7 @@ use std::thread;
 /// });
 /// ```
 pub struct Overlap<'scope, 'env: 'scope> {
-    host: *const Host,
+    host: *const OverlapHost,
     /// Its master's place in the region.
     member: Member,
     /// The other members of the region, which stay until its join (L2 of [`engine::local`]).
@@ -138,7 +138,7 @@ impl Panics {
 }
 
 /// What master and workers share.
-struct Host {
+struct OverlapHost {
     constructs: Constructs,
     /// Where workers sleep.
     news: WaitPoint,
@@ -154,12 +154,12 @@ trait Construct {
     fn run(&self, member: Member);
 }
 
-struct Body<F> {
+struct ConstructBody<F> {
     body: F,
     panic: FirstPanic,
 }
 
-impl<F: Fn(Member) + Sync> Construct for Body<F> {
+impl<F: Fn(Member) + Sync> Construct for ConstructBody<F> {
     fn take_panic(&self) -> Option<Payload> {
         self.panic.take()
     }
@@ -175,10 +175,10 @@ impl<F: Fn(Member) + Sync> Construct for Body<F> {
 /// A worker's part.
 ///
 /// # Safety
-/// - `data` points to a live `Body<F>`.
+/// - `data` points to a live `ConstructBody<F>`.
 unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
-    unsafe { &*data.cast::<Body<F>>() }.run(member);
+    unsafe { &*data.cast::<ConstructBody<F>>() }.run(member);
 }
 
 impl<'scope> Overlap<'scope, '_> {
@@ -203,8 +203,8 @@ impl<'scope> Overlap<'scope, '_> {
         while self.open.borrow().len() >= OPEN {
             self.complete_oldest();
         }
-        let construct = Rc::new(Body { body, panic: FirstPanic::default() });
-        let part = Part::new(call::<F>, Rc::as_ptr(&construct).cast());
+        let construct = Rc::new(ConstructBody { body, panic: FirstPanic::default() });
+        let part = WorkWords::new(call::<F>, Rc::as_ptr(&construct).cast());
         let construct: Rc<dyn Construct + 'scope> = construct;
         // SAFETY: - only the lifetime changes: P2.
         let construct = unsafe {
@@ -228,7 +228,7 @@ impl<'scope> Overlap<'scope, '_> {
         }
     }
 
-    fn host(&self) -> &Host {
+    fn host(&self) -> &OverlapHost {
         // SAFETY: - `run`'s frame, which joins the overlap's region.
         unsafe { &*self.host }
     }
@@ -319,7 +319,7 @@ impl<'scope> Overlap<'scope, '_> {
             self.complete_oldest();
         }
         // SAFETY: - nothing is open: there is room.
-        unsafe { self.leader.borrow_mut().supply(&self.host().constructs, Part::END) };
+        unsafe { self.leader.borrow_mut().supply(&self.host().constructs, WorkWords::END) };
         self.host().news.notify_all();
     }
 }
@@ -351,7 +351,7 @@ impl Drop for Pending<'_> {
     }
 }
 
-impl Host {
+impl OverlapHost {
     /// The life of a worker.
     fn serve(&self, member: Member) {
         let local = local();
@@ -364,7 +364,7 @@ impl Host {
                 found.is_some().into()
             };
             spin_policy::wait(&self.news, local, local.membership().threads, || {}, look);
-            let Some((work, data)) = found.and_then(Part::work) else { return };
+            let Some((work, data)) = found.and_then(WorkWords::work) else { return };
             // SAFETY: - P2, and `fork` supplied a work that may be called with it on any member.
             unsafe { work(data, member) };
             if self.born.is_parents() {
@@ -378,8 +378,8 @@ impl Host {
 }
 
 /// The region of an overlap.
-struct Run<B, R> {
-    host: Host,
+struct OverlapRegion<B, R> {
+    host: OverlapHost,
     /// Member 0's.
     body: UnsafeCell<Option<B>>,
     /// Member 0's.
@@ -392,13 +392,14 @@ where
     B: for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R,
 {
     let is_broadcast = team.dispatch() == Dispatch::Broadcast;
-    let host = Host {
+    let host = OverlapHost {
         constructs: Constructs::new(team.size() - 1, is_broadcast),
         news: WaitPoint::for_many(),
         arrivals: WaitPoint::new(),
         born: Born::now(),
     };
-    let run = Run { host, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
+    let run =
+        OverlapRegion { host, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
     // SAFETY: - `call_host` gets the run, which outlives the join; workers touch the host alone,
     //           which is `Sync`; it does not unwind.
     unsafe { team.run_in(Concurrency::Promised, call_host::<B, R>, ptr::from_ref(&run).cast()) };
@@ -409,12 +410,12 @@ where
 }
 
 /// # Safety
-/// - `data` points to a live `Run<B, R>`; member 0 is the thread that made it.
+/// - `data` points to a live `OverlapRegion<B, R>`; member 0 is the thread that made it.
 unsafe fn call_host<'env, B, R>(data: *const (), member: Member)
 where
     B: for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R,
 {
-    let run = data.cast::<Run<B, R>>();
+    let run = data.cast::<OverlapRegion<B, R>>();
     // SAFETY: - caller's contract; this field is shared by all members.
     let host = unsafe { &(*run).host };
     if member.id != 0 {

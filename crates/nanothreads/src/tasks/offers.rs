@@ -28,7 +28,7 @@ use std::mem::ManuallyDrop;
 
 /// What runs a place of a scope: its region's work, and where that region is.
 #[derive(Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct ScopeWork {
     /// What the members of the scope's region run, and with what.
     pub(crate) work: Work,
     /// See `work`.
@@ -40,9 +40,9 @@ pub(crate) struct Part {
 }
 
 // SAFETY: - `work` may be called with `data` on the threads of all members (`parts::run_work`).
-unsafe impl Send for Part {}
+unsafe impl Send for ScopeWork {}
 
-impl Part {
+impl ScopeWork {
     /// Runs the place of `id`.
     ///
     /// # Safety
@@ -69,13 +69,13 @@ struct Offer {
 #[derive(Default)]
 pub(super) struct Offers {
     /// The member's seat in the join team around, while its thread is at the scope.
-    around: Cell<Option<(join_team::Seat<'static>, Part)>>,
+    around: Cell<Option<(join_team::JoinSeat<'static>, ScopeWork)>>,
     open: RefCell<Vec<Offer>>,
 }
 
 impl Offers {
     /// The member's thread has come to the scope, from `around`.
-    pub(super) fn begin(&self, around: Option<join_team::Seat<'static>>, part: Part) {
+    pub(super) fn begin(&self, around: Option<join_team::JoinSeat<'static>>, part: ScopeWork) {
         debug_assert!(self.open.borrow().is_empty(), "I2");
         self.around.set(around.map(|seat| (seat, part)));
     }
@@ -103,7 +103,7 @@ impl Offers {
     }
 
     /// Forgets the newest ones that thieves have done.
-    fn forget_done(&self, seat: join_team::Seat) {
+    fn forget_done(&self, seat: join_team::JoinSeat) {
         let mut open = self.open.borrow_mut();
         while let Some(last) = open.last()
             // SAFETY: - the half is in its box.

@@ -40,7 +40,7 @@ pub(crate) struct Label {
 /// On one line, not on two as `CachePadded` would have it: a stack that registers looks at all
 /// other slots.
 #[repr(align(64))]
-struct Slot {
+struct GuardSlot {
     /// Lowest address of the guard; 0 = the slot is free, 1 = it is being filled.
     low: AtomicUsize,
     guard: AtomicUsize,
@@ -55,14 +55,14 @@ const FREE: usize = 0;
 const TAKEN: usize = 1;
 
 struct Block {
-    slots: [Slot; SLOTS],
+    slots: [GuardSlot; SLOTS],
     next: AtomicPtr<Block>,
 }
 
 static BLOCKS: AtomicPtr<Block> = AtomicPtr::new(ptr::null_mut());
 
 /// All slots that were ever made.
-fn slots() -> impl Iterator<Item = &'static Slot> {
+fn slots() -> impl Iterator<Item = &'static GuardSlot> {
     // ORDERING: Acquire - pairs with the Release that published the block.
     let mut block = BLOCKS.load(Acquire);
     std::iter::from_fn(move || {
@@ -76,7 +76,7 @@ fn slots() -> impl Iterator<Item = &'static Slot> {
 }
 
 fn add_block() {
-    let empty = || Slot {
+    let empty = || GuardSlot {
         low: AtomicUsize::new(FREE),
         guard: AtomicUsize::new(0),
         size: AtomicUsize::new(0),
@@ -103,7 +103,7 @@ fn add_block() {
 
 /// A registered guard.
 #[derive(Clone, Copy)]
-pub(crate) struct Guard(&'static Slot);
+pub(crate) struct Guard(&'static GuardSlot);
 
 impl Guard {
     /// Registers the guard of `length` bytes at `low`, below a stack of `size` bytes.
@@ -155,7 +155,7 @@ fn report_if_ours(address: usize) -> bool {
     slot_at(address).inspect(|slot| report(slot)).is_some()
 }
 
-fn slot_at(address: usize) -> Option<&'static Slot> {
+fn slot_at(address: usize) -> Option<&'static GuardSlot> {
     slots().find(|slot| {
         // ORDERING: Acquire - pairs with `register`.
         let low = slot.low.load(Acquire);
@@ -164,14 +164,14 @@ fn slot_at(address: usize) -> Option<&'static Slot> {
     })
 }
 
-fn report(slot: &Slot) {
-    let mut line = Line { bytes: [0; 512], length: 0 };
+fn report(slot: &GuardSlot) {
+    let mut line = MessageBuffer { bytes: [0; 512], length: 0 };
     // What does not fit is cut off: `write_str` never fails.
     let _ = describe(slot, &mut line);
     page_fault::write_to_stderr(&line.bytes[..line.length]);
 }
 
-fn describe(slot: &Slot, line: &mut Line) -> fmt::Result {
+fn describe(slot: &GuardSlot, line: &mut MessageBuffer) -> fmt::Result {
     // ORDERING: Relaxed - written by the faulting thread.
     let (name, length) = (slot.name.load(Relaxed), slot.name_length.load(Relaxed));
     line.write_str("\nnanos: nano-thread ")?;
@@ -196,12 +196,12 @@ fn describe(slot: &Slot, line: &mut Line) -> fmt::Result {
 }
 
 /// A buffer for one message.
-struct Line {
+struct MessageBuffer {
     bytes: [u8; 512],
     length: usize,
 }
 
-impl Write for Line {
+impl Write for MessageBuffer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = &mut self.bytes[self.length..];
         let count = text.len().min(room.len());
@@ -221,7 +221,7 @@ mod tests {
         let guards = [1, 2, 3].map(|page| Guard::register(page << 12, 1, 1));
         let lines = guards.iter().flat_map(|guard| {
             let begin = ptr::from_ref(guard.0).addr();
-            begin / 64..=(begin + size_of::<Slot>() - 1) / 64
+            begin / 64..=(begin + size_of::<GuardSlot>() - 1) / 64
         });
         let lines: Vec<_> = lines.collect();
         guards.into_iter().for_each(Guard::unregister);

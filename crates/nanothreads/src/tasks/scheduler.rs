@@ -12,14 +12,14 @@
 //!     never runs the work of another scope.
 
 use crate::idle::Idle;
-use crate::join::join_team::{Around, JoinTeam};
+use crate::join::join_team::{JoinTeam, ScopeHooks};
 use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::doors::Doors;
 use crate::tasks::exclusive;
 use crate::tasks::group::Target;
 use crate::tasks::node::{Node, Phase};
 use crate::tasks::pool::Store;
-use crate::tasks::ready::global::Global;
+use crate::tasks::ready::global::GlobalQueue;
 use crate::tasks::ready::inbox::Inbox;
 use crate::tasks::ready::local;
 use crate::tasks::seat::{Own, Seat};
@@ -44,7 +44,7 @@ use std::sync::{Arc, PoisonError};
 pub(crate) struct Scheduler {
     pub(super) members: Box<[MemberState]>,
     pub(super) stealers: Box<[Stealer<NanoPtr>]>,
-    pub(super) global: Global,
+    pub(super) global: GlobalQueue,
     pub(super) idle: Idle,
     /// The members as those of a join: what they do when they find no task. `None`: there is one.
     pub(super) join_team: Option<Box<JoinTeam>>,
@@ -136,7 +136,7 @@ impl Scheduler {
         Self {
             stealers: members.iter().map(|worker| worker.own.stealer()).collect(),
             members,
-            global: Global::new(),
+            global: GlobalQueue::new(),
             idle: Idle::new(size),
             join_team: (size > 1).then(|| JoinTeam::new(size)),
             is_of_parts: false,
@@ -173,10 +173,10 @@ impl Scheduler {
         let scope = Arc::as_ptr(&scheduler).cast();
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
             if let Some(join_team) = &mut unique.join_team {
-                let around = Around { scope, wake: wake_other, tasks: tasks_of };
+                let hooks = ScopeHooks { scope, wake: wake_other, tasks: tasks_of };
                 // SAFETY: - the join team is the scheduler's, which stays where it is; both
                 //           functions take a scheduler.
-                unsafe { join_team.serve(around, workers) };
+                unsafe { join_team.serve(hooks, workers) };
             }
             unique.is_of_parts = workers.len() + 1 < size;
             unique.born = Born::now();

@@ -134,7 +134,7 @@ where
     // all is done.
     let workers = team.own().map_or(&[][..], |own| local().members(own.size()));
     let scheduler = Scheduler::take(team.size(), workers);
-    let run = Run {
+    let run = ScopeRegion {
         scheduler: &scheduler,
         body: UnsafeCell::new(Some(body)),
         result: UnsafeCell::new(None),
@@ -151,7 +151,7 @@ where
 }
 
 /// What the members of a scope's region work on.
-struct Run<'a, B, R> {
+struct ScopeRegion<'a, B, R> {
     scheduler: &'a Arc<Scheduler>,
     /// Member 0's.
     body: UnsafeCell<Option<B>>,
@@ -160,12 +160,12 @@ struct Run<'a, B, R> {
 }
 
 /// # Safety
-/// - `data` points to a live `Run<B, R>`; member 0 is the thread that made it.
+/// - `data` points to a live `ScopeRegion<B, R>`; member 0 is the thread that made it.
 unsafe fn call<'scope, B, R>(data: *const (), member: Member)
 where
     B: FnOnce(&Scope<'scope>) -> R,
 {
-    let run = data.cast::<Run<B, R>>();
+    let run = data.cast::<ScopeRegion<B, R>>();
     // SAFETY: - caller's contract; this field is shared by all members.
     let scheduler: &Arc<Scheduler> = unsafe { (*run).scheduler };
     // Also in a team of one: tasks use what its caller's frame holds.

@@ -10,9 +10,9 @@ use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::fiber::Fiber;
 use crate::tasks::held::Held;
 use crate::tasks::node::Node;
-use crate::tasks::offers::{Offers, Part};
+use crate::tasks::offers::{Offers, ScopeWork};
 use crate::tasks::pool::FreeList;
-use crate::tasks::ready::local::Local;
+use crate::tasks::ready::local::LocalQueue;
 use crate::tasks::scheduler::Scheduler;
 use crossbeam_deque::Stealer;
 use engine::local::{ForkContext, local};
@@ -29,7 +29,7 @@ const OFFER: u32 = 16;
 
 /// Touched by the member's thread only.
 pub(super) struct Own {
-    local: Local,
+    local: LocalQueue,
     /// What runs on the member now; `None`: its own stack.
     current: Cell<Option<NanoPtr>>,
     /// How many regions were open when `current` was resumed. It may be switched away from at this
@@ -67,7 +67,7 @@ const FIBERS: usize = 64;
 impl Own {
     pub(super) fn new() -> Self {
         Self {
-            local: Local::new(),
+            local: LocalQueue::new(),
             current: Cell::new(None),
             level: Cell::new(0),
             pins: Cell::new(0),
@@ -227,7 +227,7 @@ impl<'a> Seat<'a> {
         if self.scheduler.is_of_parts {
             let region = local.membership();
             let place = (region.level, region.threads);
-            own.offers.begin(join::around(), Part { work, data, place, size: region.size });
+            own.offers.begin(join::around(), ScopeWork { work, data, place, size: region.size });
         }
         self.scheduler.members[self.index].occupant.is_me(local);
         if let Some(join_seat) = self.join_seat() {

@@ -30,11 +30,11 @@ fn limit() -> Duration {
 
 /// Scopes that wait, and whether a thread looks at them.
 struct List {
-    waits: Vec<Wait>,
+    waits: Vec<WatchedWait>,
     has_thread: bool,
 }
 
-struct Wait {
+struct WatchedWait {
     node: *const Node,
     doors: *const Doors,
     place: &'static Location<'static>,
@@ -46,7 +46,7 @@ struct Wait {
 
 // SAFETY: - nodes and doors are made for looks by any thread, and live as long as they are in
 //           the list (L1).
-unsafe impl Send for Wait {}
+unsafe impl Send for WatchedWait {}
 
 static LIST: Mutex<List> = Mutex::new(List { waits: Vec::new(), has_thread: false });
 
@@ -79,7 +79,7 @@ pub(super) fn begin(
     let (node, doors) = (std::ptr::from_ref(node), std::ptr::from_ref(doors));
     let since = Instant::now();
     let mut list = list();
-    list.waits.push(Wait { node, doors, place, thread, since, is_told: false });
+    list.waits.push(WatchedWait { node, doors, place, thread, since, is_told: false });
     if !list.has_thread {
         let start = || thread::Builder::new().name("nanos-scopes".into()).spawn(look);
         // Refused: no report, which is all that is lost.
@@ -101,7 +101,7 @@ fn look() {
             list.has_thread = false;
             return;
         }
-        let reports: Vec<String> = list.waits.iter_mut().filter_map(Wait::report).collect();
+        let reports: Vec<String> = list.waits.iter_mut().filter_map(WatchedWait::report).collect();
         drop(list);
         for report in reports {
             say(format_args!("nanos: {report}"));
@@ -109,7 +109,7 @@ fn look() {
     }
 }
 
-impl Wait {
+impl WatchedWait {
     fn report(&mut self) -> Option<String> {
         if self.is_told || self.since.elapsed() < limit() {
             return None;

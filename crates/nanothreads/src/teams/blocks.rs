@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const REGION: u64 = 1;
 
 /// A slice that members share.
-struct Shared<'a, T> {
+struct SharedSlice<'a, T> {
     begin: *mut T,
     length: usize,
     slice: PhantomData<&'a mut [T]>,
@@ -36,11 +36,11 @@ struct Shared<'a, T> {
 // SAFETY: - what is made of it is handed out by the two functions below, whose contracts say that
 //           no element is mutable for one thread while another has it; elements move to other
 //           threads (`Send`), and are seen by several only where `T: Sync` (`Buffers`).
-unsafe impl<T: Send> Sync for Shared<'_, T> {}
+unsafe impl<T: Send> Sync for SharedSlice<'_, T> {}
 // SAFETY: - as above.
-unsafe impl<T: Send> Send for Shared<'_, T> {}
+unsafe impl<T: Send> Send for SharedSlice<'_, T> {}
 
-impl<'a, T> Shared<'a, T> {
+impl<'a, T> SharedSlice<'a, T> {
     fn new(slice: &'a mut [T]) -> Self {
         Self { begin: slice.as_mut_ptr(), length: slice.len(), slice: PhantomData }
     }
@@ -68,7 +68,7 @@ impl<'a, T> Shared<'a, T> {
 
 /// Two buffers and what their members share.
 struct Exchange<'a, T> {
-    buffers: [Shared<'a, T>; 2],
+    buffers: [SharedSlice<'a, T>; 2],
     /// Where members meet between steps (B1).
     barrier: Barrier,
     stop: Stop,
@@ -183,7 +183,7 @@ impl Team {
         T: Send,
         F: Fn(&TeamMember<'_>, &mut [T]) + Sync,
     {
-        let shared = Shared::new(data);
+        let shared = SharedSlice::new(data);
         self.run(|member| {
             let block = static_block(shared.length, member.id(), member.size());
             // SAFETY: - blocks of different members are disjoint, and each member is called once.
@@ -242,7 +242,7 @@ impl Team {
         );
         let team = self.reserve();
         let exchange = Exchange {
-            buffers: [Shared::new(&mut *data), Shared::new(&mut *other)],
+            buffers: [SharedSlice::new(&mut *data), SharedSlice::new(&mut *other)],
             barrier: Barrier::new(team.size()),
             stop: Stop::default(),
             departures: Departures::new(team.size()),

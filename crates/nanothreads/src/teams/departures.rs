@@ -42,7 +42,7 @@ struct Mark {
 
 /// A member's view of them in its region, which has this number, from 1.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Region<'a> {
+pub(super) struct RegionDepartures<'a> {
     departures: &'a Departures,
     number: u64,
 }
@@ -75,12 +75,12 @@ impl Departures {
 
     /// In region `number`, from 1; each has a number of its own.
     #[inline]
-    pub(super) fn of_region(&self, number: u64) -> Region<'_> {
-        Region { departures: self, number }
+    pub(super) fn of_region(&self, number: u64) -> RegionDepartures<'_> {
+        RegionDepartures { departures: self, number }
     }
 }
 
-impl<'a> Region<'a> {
+impl<'a> RegionDepartures<'a> {
     /// D1: member `id`, which calls, has ended its body. The caller then wakes members that sleep.
     #[inline]
     pub(super) fn note(&self, id: usize, barriers: u64, sections: u64) {

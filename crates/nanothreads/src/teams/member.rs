@@ -1,6 +1,6 @@
 //! What a member of a team does together with the others.
 
-use super::departures::Region;
+use super::departures::RegionDepartures;
 use super::{Meeting, SINGLE_PANICKED};
 use crate::loops::static_block;
 use crate::loops::stop::abandon;
@@ -21,17 +21,17 @@ const SINGLE: &str = "a barrier of single_for_all";
 pub struct TeamMember<'a> {
     member: Member,
     pub(super) meeting: &'a Meeting,
-    region: Region<'a>,
+    region: RegionDepartures<'a>,
     /// Singles, barriers and turns that this member has come to.
     singles: Cell<u32>,
     barriers: Cell<u64>,
     turns: Cell<usize>,
-    section: Cell<Section>,
+    section: Cell<SectionState>,
 }
 
 /// Where a member stands with its last ordered section.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Section {
+enum SectionState {
     /// In none.
     None,
     /// In one.
@@ -50,7 +50,7 @@ impl fmt::Debug for TeamMember<'_> {
 }
 
 impl<'a> TeamMember<'a> {
-    pub(super) fn new(member: Member, meeting: &'a Meeting, region: Region<'a>) -> Self {
+    pub(super) fn new(member: Member, meeting: &'a Meeting, region: RegionDepartures<'a>) -> Self {
         Self {
             member,
             meeting,
@@ -58,7 +58,7 @@ impl<'a> TeamMember<'a> {
             singles: Cell::new(0),
             barriers: Cell::new(0),
             turns: Cell::new(0),
-            section: Cell::new(Section::None),
+            section: Cell::new(SectionState::None),
         }
     }
 
@@ -223,7 +223,7 @@ impl<'a> TeamMember<'a> {
     #[track_caller]
     pub fn ordered<R>(&self, body: impl FnOnce() -> R) -> R {
         assert!(
-            self.section.get() != Section::Open,
+            self.section.get() != SectionState::Open,
             "TeamMember::ordered: called inside a section of its own, after which the next one has \
              its turn; end the first one before"
         );
@@ -244,11 +244,11 @@ impl<'a> TeamMember<'a> {
                 _ => abandon(),
             }
         }
-        self.section.set(Section::Open);
+        self.section.set(SectionState::Open);
         let keep = KeepTurn(&self.section);
         let result = body();
         std::mem::forget(keep);
-        self.section.set(Section::None);
+        self.section.set(SectionState::None);
         turns.pass(own + 1);
         result
     }
@@ -257,24 +257,24 @@ impl<'a> TeamMember<'a> {
     /// not, no member gets a turn.)
     #[inline]
     pub(super) fn hand_on_turn(&self) {
-        if self.section.get() == Section::Owed {
+        if self.section.get() == SectionState::Owed {
             self.hand_on_kept_turn();
         }
     }
 
     #[cold]
     fn hand_on_kept_turn(&self) {
-        self.section.set(Section::None);
+        self.section.set(SectionState::None);
         let round = self.turns.get() - 1;
         self.meeting.turns().pass(round * self.size() + self.id() + 1);
     }
 }
 
 /// Notes that a section ends by a panic, with the turn.
-struct KeepTurn<'a>(&'a Cell<Section>);
+struct KeepTurn<'a>(&'a Cell<SectionState>);
 
 impl Drop for KeepTurn<'_> {
     fn drop(&mut self) {
-        self.0.set(Section::Owed);
+        self.0.set(SectionState::Owed);
     }
 }

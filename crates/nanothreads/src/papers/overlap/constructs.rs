@@ -37,12 +37,12 @@ pub(crate) const OPEN: usize = 2;
 
 /// What a worker has to do: a work and its data, as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part([Word; 2]);
+pub(crate) struct WorkWords([Word; 2]);
 
 // SAFETY: - the data is handed to the thread that runs the work; the supplier answers for that.
-unsafe impl Send for Part {}
+unsafe impl Send for WorkWords {}
 
-impl Part {
+impl WorkWords {
     /// Nothing more comes.
     pub(crate) const END: Self = Self([ptr::null_mut(); 2]);
 
@@ -67,7 +67,7 @@ pub(crate) struct Constructs(Supply);
 #[derive(Debug)]
 enum Supply {
     /// A ring of lines for each worker (LWD).
-    Lines(Box<[[Slot<Part>; OPEN]]>),
+    Lines(Box<[[Slot<WorkWords>; OPEN]]>),
     /// One ring for all (GWD), and an arrival line for each worker.
     Ring(Box<Ring<2, OPEN>>, Box<[Arrival<()>]>),
 }
@@ -79,7 +79,7 @@ impl Constructs {
             Supply::Ring(Box::default(), (0..workers).map(|_| Arrival::new()).collect())
         } else {
             Supply::Lines(
-                (0..workers).map(|_| std::array::from_fn(|_| Slot::new(Part::END))).collect(),
+                (0..workers).map(|_| std::array::from_fn(|_| Slot::new(WorkWords::END))).collect(),
             )
         })
     }
@@ -134,7 +134,7 @@ impl Leader {
     /// - Fewer than [`OPEN`] are supplied and not recorded (Q1); `constructs` are those of this
     ///   leader, their only one.
     /// - Each worker may run the part once; what it points to lives until it is recorded.
-    pub(crate) unsafe fn supply(&mut self, constructs: &Constructs, part: Part) -> u64 {
+    pub(crate) unsafe fn supply(&mut self, constructs: &Constructs, part: WorkWords) -> u64 {
         let number = self.next;
         self.next += 1;
         match &constructs.0 {
@@ -185,7 +185,7 @@ impl Follower {
     /// # Safety
     /// - The caller is the worker of these constructs, and has arrived from what it found last.
     #[inline]
-    pub(crate) unsafe fn look(&mut self, constructs: &Constructs) -> Option<Part> {
+    pub(crate) unsafe fn look(&mut self, constructs: &Constructs) -> Option<WorkWords> {
         let part = match &constructs.0 {
             Supply::Lines(lines) => {
                 let line = &lines[self.worker][place(self.next)];
@@ -196,7 +196,7 @@ impl Follower {
                     Supplied::TakenBack(_) | Supplied::Nothing => return None,
                 }
             }
-            Supply::Ring(ring, _) => Part(self.ring.look(ring, |_| true)?),
+            Supply::Ring(ring, _) => WorkWords(self.ring.look(ring, |_| true)?),
         };
         self.next += 1;
         Some(part)

@@ -3,7 +3,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib papers::overlap::model`. Each
 //! has a twin with a planted bug that loom must find.
 
-use crate::papers::overlap::constructs::{Constructs, Follower, Leader, OPEN, Part};
+use crate::papers::overlap::constructs::{Constructs, Follower, Leader, OPEN, WorkWords};
 use engine::Member;
 use engine::wait_point::{Look, WaitPoint};
 use loom::sync::Arc;
@@ -37,8 +37,8 @@ struct Shared {
 unsafe fn nothing(_: *const (), _: Member) {}
 
 /// Construct `number`, told by its data.
-fn part(number: usize) -> Part {
-    Part::new(nothing, ptr::without_provenance(number + 1))
+fn part(number: usize) -> WorkWords {
+    WorkWords::new(nothing, ptr::without_provenance(number + 1))
 }
 
 /// One worker, `total` constructs, of which two may be open; both sides may sleep.
@@ -63,7 +63,7 @@ fn overlap(is_global: bool, total: usize, planted: Planted) {
                     found = unsafe { follower.look(&shared.constructs) };
                     Look::from(found.is_some())
                 });
-                let data = found.and_then(Part::work).map(|(_, data)| data.addr());
+                let data = found.and_then(WorkWords::work).map(|(_, data)| data.addr());
                 assert_eq!(data, Some(number + 1), "a construct was lost, or came twice");
                 if planted == Planted::EarlyArrival {
                     // SAFETY: - not so: the twin.

@@ -19,7 +19,7 @@ use std::sync::atomic::{
 const NOTHING: i64 = i64::MIN;
 
 /// See the module head.
-pub(crate) struct Global {
+pub(crate) struct GlobalQueue {
     plain: Injector<NanoPtr>,
     ranked: Mutex<Ranked>,
     /// The highest priority in `ranked`, or [`NOTHING`].
@@ -56,7 +56,7 @@ impl Ord for Entry {
     }
 }
 
-impl Global {
+impl GlobalQueue {
     pub(crate) fn new() -> Self {
         Self { plain: Injector::new(), ranked: Mutex::default(), top: AtomicI64::new(NOTHING) }
     }

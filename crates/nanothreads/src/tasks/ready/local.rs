@@ -11,8 +11,8 @@
 //! ([`Task::suspendable`](crate::Task::suspendable)) are in no order.
 //!
 //! # What touches what
-//! Everything by the member's own thread, through [`Local`]; the public part also by thieves,
-//! through [`Local::stealer`].
+//! Everything by the member's own thread, through [`LocalQueue`]; the public part also by thieves,
+//! through [`LocalQueue::stealer`].
 
 use crate::tasks::descriptor::{NanoPtr, Pause};
 use crossbeam_deque::{Steal, Stealer, Worker};
@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 const FAIRNESS: u32 = 61;
 
 /// See the module head.
-pub(crate) struct Local {
+pub(crate) struct LocalQueue {
     /// Started ones that wait, let others go first, or may go on when they are the last.
     nested: RefCell<Vec<NanoPtr>>,
     /// How many of them are below the innermost wait on a stack that cannot be left.
@@ -43,7 +43,7 @@ pub(crate) struct Local {
     turns: Cell<u32>,
 }
 
-impl Local {
+impl LocalQueue {
     pub(crate) fn new() -> Self {
         Self {
             nested: RefCell::default(),
@@ -195,7 +195,7 @@ impl Local {
 /// child that was forked while one of them made it, a thief would wait for that thread, which does
 /// not exist there, for ever.
 pub(crate) fn prepare() {
-    let _ = steal(&Local::new().stealer());
+    let _ = steal(&LocalQueue::new().stealer());
 }
 
 /// Takes the oldest unstarted one of another member; tries again as long as another thread

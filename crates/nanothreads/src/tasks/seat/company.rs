@@ -13,7 +13,7 @@ const LINGER: u64 = 50;
 
 impl<'a> Seat<'a> {
     /// The member's place in the scope's join team: `None` where it is the only one.
-    pub(crate) fn join_seat(self) -> Option<join_team::Seat<'a>> {
+    pub(crate) fn join_seat(self) -> Option<join_team::JoinSeat<'a>> {
         let join_team = self.scheduler.join_team.as_deref()?;
         let index = u32::try_from(self.index).expect("teams have less than 2^32 members");
         // SAFETY: - the seat is on the member's thread.

@@ -17,19 +17,19 @@ use std::sync::atomic::{
 };
 
 /// A pointer's worth for each number; the value is apart, in memory near its thread.
-type Place<T> = OnceCell<Box<CachePadded<RefCell<T>>>>;
+type ThreadEntry<T> = OnceCell<Box<CachePadded<RefCell<T>>>>;
 
 /// Places of the first bucket; each further one has twice as many.
 const FIRST: usize = 32;
 const BUCKETS: usize = (usize::BITS - FIRST.ilog2()) as usize;
 
 /// See the module head. `T: Send`, for its values move between threads.
-pub(super) struct Places<T: Send> {
-    buckets: [AtomicPtr<Place<T>>; BUCKETS],
+pub(super) struct Buckets<T: Send> {
+    buckets: [AtomicPtr<ThreadEntry<T>>; BUCKETS],
 }
 
 // What the pointers point to is owned, as if it stood here.
-impl<T: Send + UnwindSafe> UnwindSafe for Places<T> {}
+impl<T: Send + UnwindSafe> UnwindSafe for Buckets<T> {}
 
 /// The bucket of `number`, and its place there.
 #[inline]
@@ -40,7 +40,7 @@ fn find(number: usize) -> (usize, usize) {
 }
 
 /// The places of bucket `bucket`.
-fn places<T>(bucket: usize, first: *mut Place<T>) -> *mut [Place<T>] {
+fn places<T>(bucket: usize, first: *mut ThreadEntry<T>) -> *mut [ThreadEntry<T>] {
     ptr::slice_from_raw_parts_mut(first, FIRST << bucket)
 }
 
@@ -50,7 +50,7 @@ fn is_whole<T>(value: &RefCell<T>) -> bool {
     value.try_borrow_mut().is_ok()
 }
 
-impl<T: Send> Places<T> {
+impl<T: Send> Buckets<T> {
     pub(super) const fn new() -> Self {
         Self { buckets: [const { AtomicPtr::new(ptr::null_mut()) }; BUCKETS] }
     }
@@ -84,9 +84,9 @@ impl<T: Send> Places<T> {
         place.get_or_init(|| Box::new(CachePadded::new(RefCell::new(value))))
     }
 
-    fn make(&self, bucket: usize) -> *mut Place<T> {
-        let fresh: Box<[Place<T>]> = (0..FIRST << bucket).map(|_| OnceCell::new()).collect();
-        let fresh = Box::into_raw(fresh).cast::<Place<T>>();
+    fn make(&self, bucket: usize) -> *mut ThreadEntry<T> {
+        let fresh: Box<[ThreadEntry<T>]> = (0..FIRST << bucket).map(|_| OnceCell::new()).collect();
+        let fresh = Box::into_raw(fresh).cast::<ThreadEntry<T>>();
         // ORDERING: AcqRel/Acquire - publishes the fresh places, or sees those of the thread that
         // won.
         match self.buckets[bucket].compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
@@ -136,7 +136,7 @@ impl<T: Send> Places<T> {
     }
 }
 
-impl<T: Send> Drop for Places<T> {
+impl<T: Send> Drop for Buckets<T> {
     fn drop(&mut self) {
         drop(self.take());
     }
