@@ -43,11 +43,11 @@ use std::ffi::c_void;
 pub(crate) type Body = unsafe extern "C" fn(*mut c_void);
 
 /// A place on the stack where a return address stands.
-pub(crate) type Place = *const c_void;
+pub(crate) type ReturnSlot = *const c_void;
 
 /// Where the body of a region returns, for the thread that runs it.
 #[derive(Debug)]
-pub(crate) struct Return(Cell<Place>);
+pub(crate) struct Return(Cell<ReturnSlot>);
 
 impl Return {
     /// Nothing was called yet.
@@ -57,7 +57,7 @@ impl Return {
 
     /// True when a call that returns at `place` is the last of the member's part of its region.
     #[inline]
-    pub(crate) fn is_at(&self, place: Place) -> bool {
+    pub(crate) fn is_at(&self, place: ReturnSlot) -> bool {
         self.0.get() == place
     }
 }

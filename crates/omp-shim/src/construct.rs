@@ -7,4 +7,4 @@ mod ring;
 
 pub(crate) use doacross::Doacross;
 pub(crate) use progress::Progress;
-pub(crate) use ring::{Construct, Look, Plan, Ring, Shared};
+pub(crate) use ring::{Construct, ConstructData, ConstructRing, Encounter, Plan};

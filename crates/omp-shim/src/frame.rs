@@ -14,7 +14,7 @@ mod root;
 mod word;
 
 pub(crate) use current::{current, with_current};
-pub(crate) use root::Root;
+pub(crate) use root::RootFrame;
 pub(crate) use word::{get as innermost, set as switch};
 
 use crate::body::{Body, Return};

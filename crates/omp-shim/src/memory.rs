@@ -1,7 +1,7 @@
 //! Allocators: the predefined ones and those that programs make from traits. There is one kind of
 //! memory here, so a memory space is a name.
 //!
-//! A [`Header`] stands before each block, so that a block can be freed without knowing its
+//! A [`BlockHeader`] stands before each block, so that a block can be freed without knowing its
 //! allocator.
 
 use crate::process::message;
@@ -40,7 +40,7 @@ struct Allocator {
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Header {
+struct BlockHeader {
     /// What `posix_memalign` gave.
     memory: *mut c_void,
     /// Bytes that the program asked for.
@@ -221,9 +221,9 @@ fn take(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_vo
         return ptr::null_mut();
     }
     let least = made(handle).map_or(1, |allocator| allocator.alignment);
-    let alignment = alignment.max(least).max(align_of::<Header>());
+    let alignment = alignment.max(least).max(align_of::<BlockHeader>());
     let total =
-        size.checked_add(size_of::<Header>()).and_then(|total| total.checked_add(alignment));
+        size.checked_add(size_of::<BlockHeader>()).and_then(|total| total.checked_add(alignment));
     let Some(total) = total else {
         return ptr::null_mut();
     };
@@ -232,11 +232,13 @@ fn take(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_vo
     if memory.is_null() {
         return memory;
     }
-    let start = (memory.addr() + size_of::<Header>()).next_multiple_of(alignment);
+    let start = (memory.addr() + size_of::<BlockHeader>()).next_multiple_of(alignment);
     let block = memory.with_addr(start);
     // SAFETY: - `start` lies at least a header and at most a header and the alignment past
     // `memory`.
-    unsafe { block.cast::<Header>().sub(1).write(Header { memory, size, allocator: handle }) };
+    unsafe {
+        block.cast::<BlockHeader>().sub(1).write(BlockHeader { memory, size, allocator: handle })
+    };
     block
 }
 
@@ -249,7 +251,7 @@ pub(crate) unsafe fn free(block: *mut c_void) {
         return;
     }
     // SAFETY: - each block has its header before it.
-    let header = unsafe { block.cast::<Header>().sub(1).read() };
+    let header = unsafe { block.cast::<BlockHeader>().sub(1).read() };
     if let Some(allocator) = made(header.allocator) {
         allocator.give_back(header.size);
     }
@@ -276,7 +278,7 @@ pub(crate) unsafe fn reallocate(
         return ptr::null_mut();
     }
     // SAFETY: - each block has its header before it.
-    let header = unsafe { block.cast::<Header>().sub(1).read() };
+    let header = unsafe { block.cast::<BlockHeader>().sub(1).read() };
     let handle = if handle == NULL { header.allocator } else { handle };
     // SAFETY: - both blocks have at least this many bytes and are different.
     let copy = |fresh: *mut c_void| unsafe {

@@ -59,13 +59,13 @@ struct Inner {
     /// By the paper's calls.
     library: Option<Library>,
     /// Of a program that makes none.
-    follower: Option<Follower>,
+    tracker: Option<IterationTracker>,
     /// The manager's grant that was seen last, and the nodes of its processors.
     grant: Option<(u32, Vec<u32>)>,
 }
 
 /// Tells the pilot where iterations begin.
-struct Follower {
+struct IterationTracker {
     pilot: Pilot,
     period: Period,
     /// The loop, and how far its iteration is.
@@ -132,8 +132,13 @@ pub(crate) fn at_load() {
         };
         let pilot = Pilot::new(machine, upm, own);
         let mut inner = fresh().inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.follower =
-            Some(Follower { pilot, period: Period::new(), timed: None, looked: 0, master: 0 });
+        inner.tracker = Some(IterationTracker {
+            pilot,
+            period: Period::new(),
+            timed: None,
+            looked: 0,
+            master: 0,
+        });
         inner.watch();
     }
 }
@@ -176,8 +181,8 @@ pub(crate) fn region_begins(master: usize, region: usize, threads: usize) -> Tol
             library.enter();
             told.library = true;
         }
-        if let Some(follower) = &mut inner.follower {
-            told.pilot = follower.region_begins(master, region, threads);
+        if let Some(tracker) = &mut inner.tracker {
+            told.pilot = tracker.region_begins(master, region, threads);
         }
         inner.watch();
         told
@@ -195,8 +200,8 @@ pub(crate) fn region_ends(told: Told) {
         if let (true, Some(library)) = (told.library, &mut inner.library) {
             library.leave();
         }
-        if let (true, Some(follower)) = (told.pilot, &inner.follower) {
-            follower.pilot.region_ends();
+        if let (true, Some(tracker)) = (told.pilot, &inner.tracker) {
+            tracker.pilot.region_ends();
         }
     });
 }
@@ -204,8 +209,8 @@ pub(crate) fn region_ends(told: Told) {
 impl Inner {
     /// Whether regions are to go on telling of themselves.
     fn watch(&self) {
-        let is_followed = self.follower.as_ref().is_some_and(|follower| {
-            !follower.pilot.is_done() || (!follower.pilot.is_over() && engine::is_to_follow())
+        let is_followed = self.tracker.as_ref().is_some_and(|tracker| {
+            !tracker.pilot.is_done() || (!tracker.pilot.is_over() && engine::is_to_follow())
         });
         let is_watched =
             is_followed || self.library.is_some() || settings().environment.display_affinity;
@@ -229,9 +234,9 @@ impl Inner {
         let have_moved = before
             .is_some_and(|(_, before)| !before.is_empty() && !now.is_empty() && before != *now);
         if have_moved {
-            if let Some(follower) = &mut self.follower {
-                follower.timed = None;
-                follower.pilot.threads_moved();
+            if let Some(tracker) = &mut self.tracker {
+                tracker.timed = None;
+                tracker.pilot.threads_moved();
             }
             if let Some(library) = &mut self.library {
                 library.threads_moved();
@@ -258,7 +263,7 @@ fn nodes_of(cpus: impl Iterator<Item = CpuId>) -> Vec<u32> {
     nodes
 }
 
-impl Follower {
+impl IterationTracker {
     /// True when the region's end is to be told, too.
     fn region_begins(&mut self, master: usize, region: usize, threads: usize) -> bool {
         if self.pilot.is_done() {
@@ -341,10 +346,10 @@ fn report_at_exit() {
                 library.stop();
                 say(format_args!("{}", upm::pilot::shown(library.statistics()).trim_end()));
             }
-            if let Some(follower) = &inner.follower {
-                say(format_args!("{}", follower.pilot.report().trim_end()));
+            if let Some(tracker) = &inner.tracker {
+                say(format_args!("{}", tracker.pilot.report().trim_end()));
             }
-            inner.library.is_some() || inner.follower.is_some()
+            inner.library.is_some() || inner.tracker.is_some()
         });
         if said != Some(true) {
             say(format_args!("upm: the program did not ask for page migration, and UPM is off"));
@@ -367,8 +372,8 @@ pub(crate) fn start() -> bool {
     };
     with(|inner| {
         inner.library = Some(library);
-        if let Some(follower) = &mut inner.follower {
-            follower.pilot.give_up("the program migrates by itself");
+        if let Some(tracker) = &mut inner.tracker {
+            tracker.pilot.give_up("the program migrates by itself");
         }
         // ORDERING: Relaxed - a hint; `describe` looks under the lock.
         IS_DESCRIBED.store(false, Relaxed);

@@ -60,10 +60,10 @@ mod tbb;
 
 use crate::process::copies::Host;
 use crate::settings::{Settings, settings};
-use dial::Held;
+use dial::SharedDial;
 use find::Module;
 use libraries::{FOLLOWED, Followed, Pool};
-use numbers::Numbers;
+use numbers::JobNumbers;
 use platform::aside::Aside;
 use platform::lock::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -134,8 +134,8 @@ fn follow(pool: Box<dyn Pool>) -> bool {
     let is_managed = is_managed();
     if is_managed || threads > host.processors() {
         let is_ours = is_managed && pool.can_hand_over();
-        let (dial, is_crowded) = (Held::new(threads), AtomicBool::new(false));
-        let numbers = Numbers::new(threads);
+        let (dial, is_crowded) = (SharedDial::new(threads), AtomicBool::new(false));
+        let numbers = JobNumbers::new(threads);
         let library = Followed { pool, dial, is_ours, is_crowded, numbers };
         let library = FOLLOWED[slot].get_or_init(|| library);
         if is_ours {

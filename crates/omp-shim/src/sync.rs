@@ -1,6 +1,6 @@
 //! Barriers, `single`, critical regions, and cancellation.
 
-use crate::body::Place;
+use crate::body::ReturnSlot;
 use crate::frame::Frame;
 use crate::lock::SimpleLock;
 use crate::settings::settings;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// The barrier that returns at `place`: the region's last one need not be waited for by all (see
 /// [`crate::body`]).
 #[inline]
-pub(crate) fn barrier_before(frame: &Frame, place: Place) {
+pub(crate) fn barrier_before(frame: &Frame, place: ReturnSlot) {
     let team = frame.team();
     let may_leave = frame.id != 0
         && frame.returns.is_at(place)
@@ -134,7 +134,7 @@ pub(crate) static ATOMIC: SimpleLock = SimpleLock::new();
 
 /// What is cancelled: the bits of `GOMP_cancel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Construct {
+pub(crate) enum CancelKind {
     /// The parallel region.
     Parallel,
     /// A worksharing loop or sections.
@@ -144,15 +144,15 @@ pub(crate) enum Construct {
 }
 
 /// `cancel`; true = go to the end of the construct.
-pub(crate) fn cancel(frame: &Frame, what: Construct) -> bool {
+pub(crate) fn cancel(frame: &Frame, what: CancelKind) -> bool {
     if !settings().environment.cancellation {
         return false;
     }
     let team = frame.team();
     match what {
         // ORDERING: Release - pairs with `is_cancelled`.
-        Construct::Worksharing => team.construct_cancelled.store(true, Release),
-        Construct::Taskgroup => {
+        CancelKind::Worksharing => team.construct_cancelled.store(true, Release),
+        CancelKind::Taskgroup => {
             if let Some(group) = frame.task().group() {
                 // A group that only carries a construct's reductions is not what the program means.
                 let mut group = group;
@@ -162,7 +162,7 @@ pub(crate) fn cancel(frame: &Frame, what: Construct) -> bool {
                 group.cancel();
             }
         }
-        Construct::Parallel => {
+        CancelKind::Parallel => {
             // ORDERING: Release - pairs with `is_cancelled` and `cancellable_barrier`.
             team.cancelled.store(true, Release);
             team.stir();
@@ -172,7 +172,7 @@ pub(crate) fn cancel(frame: &Frame, what: Construct) -> bool {
 }
 
 /// `cancellation point`; true = go to the end of the construct.
-pub(crate) fn is_cancelled(frame: &Frame, what: Construct) -> bool {
+pub(crate) fn is_cancelled(frame: &Frame, what: CancelKind) -> bool {
     if !settings().environment.cancellation {
         return false;
     }
@@ -180,11 +180,11 @@ pub(crate) fn is_cancelled(frame: &Frame, what: Construct) -> bool {
     // ORDERING: Acquire - pairs with `cancel`.
     let region = || team.cancelled.load(Acquire);
     match what {
-        Construct::Worksharing => team.construct_cancelled.load(Acquire) || region(),
+        CancelKind::Worksharing => team.construct_cancelled.load(Acquire) || region(),
         // Cancelling the region cancels its tasks, too.
-        Construct::Taskgroup => {
-            frame.task().group().is_some_and(task::Group::is_cancelled) || region()
+        CancelKind::Taskgroup => {
+            frame.task().group().is_some_and(task::TaskGroup::is_cancelled) || region()
         }
-        Construct::Parallel => region(),
+        CancelKind::Parallel => region(),
     }
 }

@@ -30,9 +30,9 @@ mod tally;
 mod urgent;
 
 pub(crate) use depend::{Access, Dependence};
-pub(crate) use group::{Group, new_group};
+pub(crate) use group::{TaskGroup, new_group};
 pub(crate) use queue::{Queues, were_any};
-pub(crate) use request::Request;
+pub(crate) use request::TaskRequest;
 pub(crate) use tally::{Ends, Tally};
 
 use crate::body::Body;
@@ -83,7 +83,7 @@ pub(crate) struct Task {
     /// What an included task became when it got its first child; null until then.
     pub(crate) lasting: Cell<*const Task>,
     /// The innermost group that the task's code is in.
-    pub(crate) group: Cell<*const Group>,
+    pub(crate) group: Cell<*const TaskGroup>,
     /// Dependences among its children; null before the first.
     table: Cell<*mut Table<Explicit>>,
     /// Low half: references to the memory. High half: children that are not complete.
@@ -107,7 +107,7 @@ pub(crate) struct Explicit {
     /// That of the allocation.
     pub(crate) layout: Layout,
     /// The group that counts it.
-    pub(crate) counted_by: *const Group,
+    pub(crate) counted_by: *const TaskGroup,
     /// Bits of `event`.
     pub(crate) event: AtomicU8,
     /// It is complete only when its event has come.
@@ -129,7 +129,7 @@ pub(crate) const DISCARDED: u8 = 4;
 impl Task {
     /// The implicit task of a member.
     #[inline]
-    pub(crate) fn implicit(icvs: Icvs, group: *const Group) -> Self {
+    pub(crate) fn implicit(icvs: Icvs, group: *const TaskGroup) -> Self {
         Self {
             icvs: Cell::new(icvs),
             parent: ptr::null(),
@@ -206,7 +206,7 @@ impl Task {
     }
 
     /// The innermost group, if any.
-    pub(crate) fn group(&self) -> Option<&Group> {
+    pub(crate) fn group(&self) -> Option<&TaskGroup> {
         // SAFETY: - null or a group that is open around the task's code.
         unsafe { self.group.get().as_ref() }
     }

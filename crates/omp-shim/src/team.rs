@@ -11,13 +11,13 @@ mod orders;
 mod task_free;
 
 use crate::body::Body;
-use crate::construct::Ring;
+use crate::construct::ConstructRing;
 use crate::settings::{Bind, Icvs, settings};
-use crate::task::{Group, Queues};
+use crate::task::{Queues, TaskGroup};
 use barriers::{Barriers, CancelBarrier};
 use engine::singles::Singles;
 use engine::{Barrier, Recall, WaitPoint, Work};
-use orders::{Counts, League, Orders, Steady};
+use orders::{ConstructCounts, League, Orders, Steady};
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -31,16 +31,16 @@ pub(crate) struct Team {
     /// caches.
     orders: CachePadded<Orders>,
     /// What the members have met in earlier regions.
-    counts: CachePadded<Counts>,
+    counts: CachePadded<ConstructCounts>,
     /// What the constructs of `counts` become when the region is over. Not beside them: member 0
     /// writes it at the end of each region that had any, and others read those when they begin.
     /// Writer: member 0, whose end others may not have begun yet.
     met: CachePadded<Steady<(u64, u32)>>,
     task_free: TaskFree,
     barriers: Barriers,
-    members: UnsafeCell<Vec<CachePadded<Member>>>,
+    members: UnsafeCell<Vec<CachePadded<MemberTeams>>>,
     /// Worksharing constructs in flight.
-    pub(crate) ring: Ring,
+    pub(crate) ring: ConstructRing,
     /// `single` constructs that were taken.
     pub(crate) singles: Singles,
     /// What `single copyprivate` hands round.
@@ -71,7 +71,7 @@ unsafe impl Sync for Team {}
 /// What belongs to one member over all regions of the team. Each on a line of its own: it is
 /// written at every inner fork.
 #[derive(Default)]
-struct Member {
+struct MemberTeams {
     /// Teams that the member forked last: of several threads, and of one.
     children: [Cell<Option<Box<Team>>>; 2],
 }
@@ -97,7 +97,7 @@ impl Team {
         //           them all, so that one more is noticed by the compiler.
         unsafe {
             (&raw mut (*this).orders).write(CachePadded::new(orders));
-            (&raw mut (*this).counts).write(CachePadded::new(Counts {
+            (&raw mut (*this).counts).write(CachePadded::new(ConstructCounts {
                 constructs: Steady::new(0),
                 singles: Steady::new(0),
             }));
@@ -105,7 +105,7 @@ impl Team {
             (&raw mut (*this).task_free).write(TaskFree::default());
             (&raw mut (*this).barriers).write(Barriers::default());
             (&raw mut (*this).members).write(UnsafeCell::new(Vec::new()));
-            Ring::init(&raw mut (*this).ring);
+            ConstructRing::init(&raw mut (*this).ring);
             (&raw mut (*this).singles).write(Singles::default());
             (&raw mut (*this).copied).write(CachePadded::new(AtomicPtr::new(ptr::null_mut())));
             (&raw mut (*this).tasks).write(Queues::new());
@@ -196,12 +196,12 @@ impl Team {
 
     /// The group that implicit tasks start in.
     #[inline]
-    pub(crate) fn group(&self) -> *const Group {
+    pub(crate) fn group(&self) -> *const TaskGroup {
         self.orders.group.get()
     }
 
     /// Puts the implicit tasks of the region that is about to start into `group`.
-    pub(crate) fn set_group(&self, group: *const Group) {
+    pub(crate) fn set_group(&self, group: *const TaskGroup) {
         self.orders.group.set(group);
     }
 

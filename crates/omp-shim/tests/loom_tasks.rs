@@ -11,7 +11,7 @@ mod counts;
 #[path = "../src/task/depend.rs"]
 mod depend;
 
-use counts::Counts;
+use counts::TaskCounts;
 use depend::{Access, Dependence, Node, Ordered, Table};
 use loom::thread;
 use platform::model::{RACE, explore, is_needed, is_refuted};
@@ -241,7 +241,7 @@ fn a_task_that_ends_before_its_work_is_caught() {
 /// The counts of two members, and what their tasks write.
 #[derive(Default)]
 struct Region {
-    counts: Counts,
+    counts: TaskCounts,
     child: HandCell<u32>,
 }
 
@@ -253,7 +253,7 @@ unsafe impl Send for Region {}
 
 /// Member 0 created a task; the other one (a member, or for completions a thread of no team) runs
 /// it, and the child that it creates. Member 0 asks, by `asks`, whether all are complete.
-fn parent_and_child(completes_as: Option<u32>, asks: fn(&Counts) -> bool) {
+fn parent_and_child(completes_as: Option<u32>, asks: fn(&TaskCounts) -> bool) {
     let region = Arc::new(Region::default());
     // SAFETY: - no other thread looks yet.
     unsafe { region.counts.make_room(2) };
@@ -296,8 +296,8 @@ fn the_orderings_of_counts_are_needed() {
     is_needed(elsewhere, file, &[("T1 elsewhere", RACE), ("T2 elsewhere", RACE)]);
 }
 
-/// As [`Counts::all_complete`], in the other order.
-fn creations_first(counts: &Counts) -> bool {
+/// As [`TaskCounts::all_complete`], in the other order.
+fn creations_first(counts: &TaskCounts) -> bool {
     let (_, created) = counts.sums(2);
     let (completed, _) = counts.sums(2);
     completed == created

@@ -38,7 +38,7 @@ use worksharing::{enter, leave, next, wait_for_turn};
 mod construct {
     pub(crate) use crate::nest::Doacross;
     pub(crate) use crate::progress::Progress;
-    pub(crate) use crate::ring::{Construct, Look, Plan, Ring, Shared};
+    pub(crate) use crate::ring::{Construct, ConstructData, ConstructRing, Encounter, Plan};
 }
 
 /// As above.
@@ -63,12 +63,12 @@ mod engine {
 
 /// What worksharing needs of a team.
 mod team {
-    use crate::construct::Ring;
+    use crate::construct::ConstructRing;
     use engine::wait_point::WaitPoint;
     use platform::sync::atomic::AtomicBool;
 
     pub(crate) struct Team {
-        pub(crate) ring: Box<Ring>,
+        pub(crate) ring: Box<ConstructRing>,
         pub(crate) wait: WaitPoint,
         pub(crate) cancelled: AtomicBool,
     }
@@ -77,7 +77,7 @@ mod team {
         pub(crate) fn new() -> Self {
             let mut ring = Box::new_uninit();
             // SAFETY: - a box's memory is valid and aligned.
-            unsafe { Ring::init(ring.as_mut_ptr()) };
+            unsafe { ConstructRing::init(ring.as_mut_ptr()) };
             // SAFETY: - made by `init`.
             let ring = unsafe { ring.assume_init() };
             Self { ring, wait: WaitPoint::new(), cancelled: AtomicBool::new(false) }

@@ -57,14 +57,14 @@ const fn number(name: &CStr) -> usize {
     }
 }
 
-type Table = [AtomicPtr<c_void>; NAMES.len()];
+type FunctionTable = [AtomicPtr<c_void>; NAMES.len()];
 
 /// What the functions in front go on to: those of these names after this library.
 #[unsafe(export_name = "nanos_next_in_front")]
-static NEXT: Table = [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
+static NEXT: FunctionTable = [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
 /// What this library itself calls by these names.
 #[unsafe(export_name = "nanos_own_in_front")]
-static OWN: Table = [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
+static OWN: FunctionTable = [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
 
 /// Called by the loader.
 #[unsafe(no_mangle)]

@@ -2,8 +2,8 @@
 //! workers they may have. Found by oneTBB as `libtcm.so.1`, a file that has nothing but the name of
 //! this library (`xtask/src/shim.rs`). Not OpenMP's: it stands in a version node of ours.
 
-use crate::pools::arenas::{self, Callback};
-use crate::pools::permits::{Range, State, Wish};
+use crate::pools::arenas::{self, PermitCallback};
+use crate::pools::permits::{State, Wish, WorkerRange};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::slice;
@@ -32,7 +32,7 @@ struct Constraints {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Request {
+struct TcmRequest {
     least: i32,
     most: i32,
     constraints: *const Constraints,
@@ -44,7 +44,7 @@ struct Request {
 
 /// What a client reads: one number for each of its constraints, else one.
 #[repr(C)]
-struct Permit {
+struct TcmPermit {
     workers: *mut u32,
     masks: *mut *mut c_void,
     count: u32,
@@ -61,13 +61,13 @@ fn most(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-impl Request {
+impl TcmRequest {
     /// `None`: it makes no sense.
     ///
     /// # Safety
     /// - The constraints are as many as it says.
     unsafe fn wish(&self) -> Option<Wish> {
-        let workers = Range { least: least(self.least), most: most(self.most) };
+        let workers = WorkerRange { least: least(self.least), most: most(self.most) };
         let constraints = match self.count {
             0 => &[][..],
             1..=MOST_PARTS if self.constraints.is_aligned() && !self.constraints.is_null() => {
@@ -76,8 +76,8 @@ impl Request {
             }
             _ => return None,
         };
-        let part = |it: &Constraints| Range { least: least(it.least), most: most(it.most) };
-        let parts: Vec<Range> = constraints.iter().map(part).collect();
+        let part = |it: &Constraints| WorkerRange { least: least(it.least), most: most(it.most) };
+        let parts: Vec<WorkerRange> = constraints.iter().map(part).collect();
         let is_sound = parts.iter().chain([&workers]).all(|range| range.least <= range.most);
         let (priority, is_rigid) = (self.priority, self.flags & RIGID != 0);
         is_sound.then_some(Wish { workers, parts, priority, is_rigid })
@@ -89,7 +89,7 @@ impl Request {
 /// # Safety
 /// - `id` is a place for a number, or null.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tcmConnect(callback: Option<Callback>, id: *mut u64) -> i32 {
+unsafe extern "C" fn tcmConnect(callback: Option<PermitCallback>, id: *mut u64) -> i32 {
     let Some(callback) = callback.filter(|_| !id.is_null()) else { return INVALID_ARGUMENT };
     let Some(client) = arenas::connect(callback) else { return UNKNOWN };
     // SAFETY: - caller's contract.
@@ -107,14 +107,14 @@ extern "C" fn tcmDisconnect(id: u64) -> i32 {
 ///
 /// # Safety
 /// - `handle` is a place for a handle; `permit` is one for a permit, or null; see
-///   [`Request::wish`].
+///   [`TcmRequest::wish`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tcmRequestPermit(
     id: u64,
-    request: Request,
+    request: TcmRequest,
     argument: *mut c_void,
     handle: *mut *mut c_void,
-    permit: *mut Permit,
+    permit: *mut TcmPermit,
 ) -> i32 {
     if handle.is_null() {
         return INVALID_ARGUMENT;
@@ -137,7 +137,7 @@ unsafe extern "C" fn tcmRequestPermit(
 /// # Safety
 /// - `permit` is a permit with places for the numbers that it says, or null.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tcmGetPermitData(handle: *mut c_void, permit: *mut Permit) -> i32 {
+unsafe extern "C" fn tcmGetPermitData(handle: *mut c_void, permit: *mut TcmPermit) -> i32 {
     if permit.is_null() {
         return INVALID_ARGUMENT;
     }
@@ -147,7 +147,7 @@ unsafe extern "C" fn tcmGetPermitData(handle: *mut c_void, permit: *mut Permit) 
 
 /// # Safety
 /// - As for [`tcmGetPermitData`].
-unsafe fn fill(id: usize, permit: &mut Permit) -> i32 {
+unsafe fn fill(id: usize, permit: &mut TcmPermit) -> i32 {
     let Some((parts, state)) = arenas::read(id) else { return INVALID_ARGUMENT };
     if !permit.workers.is_null() {
         for place in 0..permit.count as usize {

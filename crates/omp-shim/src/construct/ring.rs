@@ -77,7 +77,7 @@ impl Plan {
 
 /// What the members of one construct share besides the loop.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ConstructData {
     /// Memory that the construct asked for, zeroed; freed with the construct.
     pub(crate) memory: Vec<u64>,
     /// The first member's task reductions.
@@ -86,7 +86,7 @@ pub(crate) struct Shared {
     pub(crate) doacross: Option<Doacross>,
 }
 
-impl Shared {
+impl ConstructData {
     const fn new() -> Self {
         Self { memory: Vec::new(), reductions: ptr::null_mut(), doacross: None }
     }
@@ -136,7 +136,7 @@ struct Dealing {
 pub(crate) struct Construct {
     state: CachePadded<AtomicU64>,
     plan: HandCell<Plan>,
-    shared: HandCell<Shared>,
+    shared: HandCell<ConstructData>,
     dealing: CachePadded<Dealing>,
     turns: Turns,
 }
@@ -151,7 +151,7 @@ impl Construct {
         Self {
             state: CachePadded::new(AtomicU64::new(state(number, FREE))),
             plan: HandCell::new(Plan::NONE),
-            shared: HandCell::new(Shared::new()),
+            shared: HandCell::new(ConstructData::new()),
             dealing: CachePadded::default(),
             turns: Turns::default(),
         }
@@ -159,21 +159,21 @@ impl Construct {
 
     /// Looks at construct `number`, and claims it where no member has come to it yet.
     #[inline]
-    pub(crate) fn look(&self, number: u64) -> Look {
+    pub(crate) fn look(&self, number: u64) -> Encounter {
         // ORDERING: Acquire (C3) - pairs with C2.
         let seen = self.state.load(Acquire);
         if seen == state(number, READY) {
-            return Look::Ready;
+            return Encounter::Ready;
         }
         let is_claimed = seen == state(number, FREE)
             // ORDERING: Acquire (C1) - pairs with C5; a failure is looked at again.
             && self.state.compare_exchange(seen, state(number, CLAIMED), Acquire, Relaxed).is_ok();
-        if is_claimed { Look::Claimed } else { Look::NotYet }
+        if is_claimed { Encounter::Claimed } else { Encounter::NotYet }
     }
 
     /// Lays the construct out. By the member that claimed it, or while no region runs.
     #[inline]
-    pub(crate) fn lay_out(&self, plan: Plan, share: impl FnOnce(&mut Shared)) {
+    pub(crate) fn lay_out(&self, plan: Plan, share: impl FnOnce(&mut ConstructData)) {
         // ORDERING: Relaxed - published by C2 or by the fork.
         self.dealing.next.store(0, Relaxed);
         if plan.ordered {
@@ -238,7 +238,7 @@ impl Construct {
     }
 
     /// What the members share; fixed by the claimer.
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &ConstructData {
         // SAFETY: - between C3 and C4 no thread writes.
         unsafe { self.shared.with(|shared| &*shared) }
     }
@@ -246,7 +246,7 @@ impl Construct {
 
 /// What a member finds that comes to a construct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Encounter {
     /// It is laid out.
     Ready,
     /// The member is the first one, and lays it out.
@@ -257,16 +257,16 @@ pub(crate) enum Look {
 
 /// See the module head.
 #[derive(Debug)]
-pub(crate) struct Ring([Construct; RING as usize]);
+pub(crate) struct ConstructRing([Construct; RING as usize]);
 
-impl Ring {
+impl ConstructRing {
     /// Makes a ring at `place` whose next construct is number 0: one construct after the other,
     /// since all of them are too much for a small stack.
     ///
     /// # Safety
     /// - `place` is valid for writes and aligned; what is there is not dropped.
     pub(crate) unsafe fn init(place: *mut Self) {
-        // SAFETY: - as told to this; a `Ring` is nothing but the array.
+        // SAFETY: - as told to this; a `ConstructRing` is nothing but the array.
         let constructs = unsafe { &raw mut (*place).0 }.cast::<Construct>();
         for number in 0..RING {
             // SAFETY: - an element of the array.
@@ -284,7 +284,7 @@ impl Ring {
     pub(crate) fn reset(&self) {
         for (number, construct) in (0..).zip(&self.0) {
             // SAFETY: - between regions no thread looks at the ring.
-            unsafe { construct.shared.with_mut(|shared| *shared = Shared::new()) };
+            unsafe { construct.shared.with_mut(|shared| *shared = ConstructData::new()) };
             // ORDERING: Relaxed - the next fork publishes it.
             construct.dealing.left.store(0, Relaxed);
             construct.state.store(state(number, FREE), Relaxed);

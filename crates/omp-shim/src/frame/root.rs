@@ -9,13 +9,13 @@ use std::cell::Cell;
 use std::ptr;
 
 /// A team of one with its only frame.
-pub(crate) struct Root {
+pub(crate) struct RootFrame {
     /// Declared first: dropped before the team that it points to.
     frame: Frame,
     _team: Box<Team>,
 }
 
-struct Guard(Cell<*mut Root>);
+struct Guard(Cell<*mut RootFrame>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
@@ -42,7 +42,7 @@ thread_local! {
 #[cold]
 pub(super) fn create<'a>() -> &'a Frame {
     let icvs = settings().initial();
-    let root = Box::into_raw(Root::new(icvs, Team::of_thread(icvs)));
+    let root = Box::into_raw(RootFrame::new(icvs, Team::of_thread(icvs)));
     // Fails only while the thread's other destructors run: then the frame is leaked.
     if GUARD.try_with(|guard| guard.0.set(root)).is_ok() {
         departure::expect();
@@ -55,7 +55,7 @@ pub(super) fn create<'a>() -> &'a Frame {
     frame
 }
 
-impl Root {
+impl RootFrame {
     /// An initial task with the control variables `icvs`, in `team`, which was made for it.
     pub(crate) fn new(icvs: Icvs, team: Box<Team>) -> Box<Self> {
         let root = Box::new(Self { frame: Frame::new(&team, 0, icvs), _team: team });

@@ -39,15 +39,15 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// What is called for a permit: its number, the owner's word, whether the number of workers is
 /// another one, whether the state is.
-pub(crate) type Callback = unsafe extern "C" fn(*mut c_void, *mut c_void, u32) -> i32;
+pub(crate) type PermitCallback = unsafe extern "C" fn(*mut c_void, *mut c_void, u32) -> i32;
 
-struct Client {
+struct PermitClient {
     id: u64,
-    callback: Callback,
+    callback: PermitCallback,
 }
 
 struct Arenas {
-    clients: Vec<Client>,
+    clients: Vec<PermitClient>,
     last: u64,
     permits: Permits,
 }
@@ -76,7 +76,7 @@ fn is_here() -> bool {
 }
 
 /// A client comes; `None` where there is nothing that it could follow.
-pub(crate) fn connect(callback: Callback) -> Option<u64> {
+pub(crate) fn connect(callback: PermitCallback) -> Option<u64> {
     let Settings { environment, host, .. } = settings();
     if !matches!(host, Host::Own) {
         return None;
@@ -94,7 +94,7 @@ pub(crate) fn connect(callback: Callback) -> Option<u64> {
     let mut arenas = arenas();
     arenas.last += 1;
     let id = arenas.last;
-    arenas.clients.push(Client { id, callback });
+    arenas.clients.push(PermitClient { id, callback });
     drop(arenas);
     follower::begin();
     Some(id)

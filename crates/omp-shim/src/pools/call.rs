@@ -4,8 +4,8 @@
 //! - All jobs of a call are under way at the same time, each on a thread of its own: in level 3 of
 //!   BLAS, and what stands on it, they wait for each other's parts in the library's own code.
 //! - Jobs that run at the same time have different numbers, those of other threads' calls too: the
-//!   library has a buffer for each ([`Numbers`](super::numbers::Numbers)). With the same numbers
-//!   eight Python threads at once had wrong results.
+//!   library has a buffer for each ([`JobNumbers`](super::numbers::JobNumbers)). With the same
+//!   numbers eight Python threads at once had wrong results.
 //! - The number of jobs was decided by the library before, and holds for this call. When the
 //!   program has fewer processors by now, the threads of this one call take turns on those; the
 //!   next one has fewer jobs.

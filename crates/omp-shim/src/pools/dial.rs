@@ -51,7 +51,7 @@ impl Dial {
 /// A dial that many threads turn, none of which waits for another. A child of a fork finds it free
 /// also where a thread of its parent had it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct SharedDial {
     dial: UnsafeCell<Dial>,
     /// The process of the thread that turns it, if one does.
     owner: Owner,
@@ -61,9 +61,9 @@ pub(super) struct Held {
 }
 
 // SAFETY: - the dial is touched by the thread that set `owner` alone.
-unsafe impl Sync for Held {}
+unsafe impl Sync for SharedDial {}
 
-impl Held {
+impl SharedDial {
     pub(super) const fn new(threads: usize) -> Self {
         Self {
             dial: UnsafeCell::new(Dial::new(threads)),
@@ -151,7 +151,7 @@ mod tests {
     fn a_dial_that_a_parents_thread_had_is_free_in_the_child() {
         // From here on the engine tells children from their parents.
         assert!(engine::processors() > 0);
-        let held = Held::new(4);
+        let held = SharedDial::new(4);
         let mut status = 0;
         held.turn(|dial| {
             assert!(held.is_held() && !held.turn(|_| unreachable!("it is in use")));

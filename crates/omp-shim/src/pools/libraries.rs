@@ -1,7 +1,7 @@
 //! The libraries of this process that are followed, and what each can do.
 
-use super::dial::Held;
-use super::numbers::Numbers;
+use super::dial::SharedDial;
+use super::numbers::JobNumbers;
 use platform::lock::Once;
 use std::fmt;
 use std::sync::atomic::{
@@ -34,13 +34,13 @@ pub(super) const SLOTS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) pool: Box<dyn Pool>,
-    pub(super) dial: Held,
+    pub(super) dial: SharedDial,
     /// Its calls run here.
     pub(super) is_ours: bool,
     /// Its last call found the program's processors taken by other calls or regions.
     pub(super) is_crowded: AtomicBool,
     /// Of the jobs of its calls.
-    pub(super) numbers: Numbers,
+    pub(super) numbers: JobNumbers,
 }
 
 pub(super) static FOLLOWED: [Once<Followed>; SLOTS] = [const { Once::new() }; SLOTS];

@@ -2,8 +2,8 @@
 //! no two jobs that run at the same time have the same one.
 //!
 //! # Protocol
-//! 1. A call takes as many numbers as it has jobs, one after the other ([`Numbers::take`]). While
-//!    there are not so many free ones, it sleeps: those of other threads' calls come back.
+//! 1. A call takes as many numbers as it has jobs, one after the other ([`JobNumbers::take`]).
+//!    While there are not so many free ones, it sleeps: those of other threads' calls come back.
 //! 2. After the call they are free again, and threads that sleep look.
 //!
 //! A number above the first 64 is taken with all others: calls that wide run one at a time.
@@ -20,7 +20,7 @@ use std::sync::atomic::{
 
 /// See the module head.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct JobNumbers {
     /// A bit for each.
     taken: AtomicU64,
     /// How many there are: buffers of the library.
@@ -33,13 +33,13 @@ pub(super) struct Numbers {
 /// Numbers of a call, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Taken<'a> {
-    numbers: &'a Numbers,
+    numbers: &'a JobNumbers,
     bits: u64,
     /// The first; the others follow.
     pub(super) first: usize,
 }
 
-impl Numbers {
+impl JobNumbers {
     /// The library has `count`.
     pub(super) const fn new(count: usize) -> Self {
         Self {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_library_that_has_more_threads_by_now_has_more_numbers() {
-        let numbers = Numbers::new(2);
+        let numbers = JobNumbers::new(2);
         let all = numbers.take(4);
         assert_eq!(all.first, 0);
         assert!(numbers.try_to_take(1).is_none());
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn no_number_is_used_twice_at_once_and_no_call_waits_for_ever() {
-        let numbers = Numbers::new(3);
+        let numbers = JobNumbers::new(3);
         let used = [const { AtomicBool::new(false) }; 3];
         thread::scope(|scope| {
             for caller in 0..6 {

@@ -22,7 +22,7 @@ pub(crate) enum State {
 
 /// A range of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct WorkerRange {
     pub(crate) least: u32,
     pub(crate) most: u32,
 }
@@ -30,9 +30,9 @@ pub(crate) struct Range {
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
-    pub(crate) workers: Range,
+    pub(crate) workers: WorkerRange,
     /// Where the workers are to be of several kinds; the sum is within `workers`.
-    pub(crate) parts: Vec<Range>,
+    pub(crate) parts: Vec<WorkerRange>,
     pub(crate) priority: i32,
     pub(crate) is_rigid: bool,
 }
@@ -74,15 +74,16 @@ impl Permit {
     }
 
     /// The least and the most that count: with parts, what these allow together.
-    fn range(&self) -> Range {
-        let Range { least, most } = self.wish.workers;
+    fn range(&self) -> WorkerRange {
+        let WorkerRange { least, most } = self.wish.workers;
         if self.wish.parts.is_empty() {
-            return Range { least: least.min(most), most };
+            return WorkerRange { least: least.min(most), most };
         }
-        let sum =
-            |of: fn(&Range) -> u32| self.wish.parts.iter().map(of).fold(0, u32::saturating_add);
+        let sum = |of: fn(&WorkerRange) -> u32| {
+            self.wish.parts.iter().map(of).fold(0, u32::saturating_add)
+        };
         let most = most.min(sum(|part| part.most));
-        Range { least: least.max(sum(|part| part.least)).min(most), most }
+        WorkerRange { least: least.max(sum(|part| part.least)).min(most), most }
     }
 }
 
@@ -225,7 +226,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn wish(least: u32, most: u32) -> Wish {
-        let workers = Range { least, most };
+        let workers = WorkerRange { least, most };
         Wish { workers, parts: Vec::new(), priority: 0, is_rigid: false }
     }
 
@@ -284,7 +285,7 @@ mod tests {
     fn parts_have_their_least_first() {
         let mut permits = Permits::new();
         permits.set_budget(3);
-        let parts = vec![Range { least: 0, most: 4 }, Range { least: 1, most: 4 }];
+        let parts = vec![WorkerRange { least: 0, most: 4 }, WorkerRange { least: 1, most: 4 }];
         let id = active(&mut permits, Wish { parts, ..wish(0, 8) });
         permits.share();
         assert_eq!(permits.get(id).unwrap().parts(), [2, 1]);

@@ -24,13 +24,13 @@ const PARALLELISM: c_int = 0;
 /// The library's `global_control`, which lives until it is destroyed.
 #[repr(C)]
 #[derive(Debug)]
-struct Control {
+struct GlobalControl {
     value: usize,
     reserved: isize,
     parameter: c_int,
 }
 
-type Change = unsafe extern "C" fn(*mut Control);
+type Change = unsafe extern "C" fn(*mut GlobalControl);
 type Value = unsafe extern "C" fn(c_int) -> usize;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Tbb {
     value: Value,
     is_found: AtomicBool,
     /// Ours.
-    control: Mutex<Option<Box<Control>>>,
+    control: Mutex<Option<Box<GlobalControl>>>,
 }
 
 /// The library in `module`, if it is one that does not ask for permits.
@@ -78,7 +78,8 @@ impl Pool for Tbb {
     }
 
     fn set_threads(&self, threads: usize) {
-        let mut control = Box::new(Control { value: threads, reserved: 0, parameter: PARALLELISM });
+        let mut control =
+            Box::new(GlobalControl { value: threads, reserved: 0, parameter: PARALLELISM });
         let mut ours = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: - the library stays; a control that stays where it is until it is destroyed.
         unsafe { (self.create)(&raw mut *control) };

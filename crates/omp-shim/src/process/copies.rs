@@ -7,12 +7,12 @@
 //! threads and grants are the first one's.
 //!
 //! # How copies find each other
-//! Each carries an ELF note that says where its [`Table`] stands. The loader lists the modules in
-//! the order in which they were loaded, also those that `dlopen` keeps local; so all copies agree
-//! on the first, without a word in shared memory that they would have to agree on before, and
-//! without a race. Copies in another namespace (`dlmopen`) are not listed. A copy whose table has
-//! another version is not called: then this one runs its regions on the calling thread, and says so
-//! once.
+//! Each carries an ELF note that says where its [`EngineTable`] stands. The loader lists the
+//! modules in the order in which they were loaded, also those that `dlopen` keeps local; so all
+//! copies agree on the first, without a word in shared memory that they would have to agree on
+//! before, and without a race. Copies in another namespace (`dlmopen`) are not listed. A copy whose
+//! table has another version is not called: then this one runs its regions on the calling thread,
+//! and says so once.
 //!
 //! The first copy cannot be unloaded: the drop-in library is linked so, and glibc keeps a module as
 //! long as threads have destructors in it, as the workers have.
@@ -31,7 +31,7 @@ const NAME: &[u8; 6] = b"NANOS\0";
 
 /// What a copy offers to younger ones.
 #[repr(C)]
-struct Table {
+struct EngineTable {
     version: u32,
     is_managed: extern "C" fn() -> bool,
     is_in_team: extern "C" fn() -> bool,
@@ -54,7 +54,7 @@ struct Table {
     unbound: unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void), *mut c_void),
 }
 
-static TABLE: Table = Table {
+static TABLE: EngineTable = EngineTable {
     version: VERSION,
     is_managed: table_is_managed,
     is_in_team: table_is_in_team,
@@ -189,7 +189,7 @@ pub(crate) enum Host {
 }
 
 /// An older copy.
-pub(crate) struct Older(Table);
+pub(crate) struct Older(EngineTable);
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -202,7 +202,7 @@ impl std::fmt::Debug for Host {
 }
 
 /// A team that is ready to run one region.
-pub(crate) enum Team {
+pub(crate) enum HostTeam {
     Own(engine::Team),
     Older { older: &'static Older, team: *mut c_void, size: usize },
     Alone,
@@ -274,7 +274,7 @@ impl Host {
         }
     }
 
-    /// True where members of a region can be called back: see [`Team::run`].
+    /// True where members of a region can be called back: see [`HostTeam::run`].
     #[inline]
     pub(crate) fn can_recall(self) -> bool {
         matches!(self, Self::Own)
@@ -377,17 +377,17 @@ impl Host {
 
     /// A team of `size` threads, or (unless `exact`) of those that there are.
     #[inline]
-    pub(crate) fn reserve(self, size: usize, exact: bool) -> Team {
+    pub(crate) fn reserve(self, size: usize, exact: bool) -> HostTeam {
         match self {
-            Self::Own if exact => Team::Own(engine::Team::reserve(size)),
-            Self::Own => Team::Own(engine::Team::reserve_available(size)),
+            Self::Own if exact => HostTeam::Own(engine::Team::reserve(size)),
+            Self::Own => HostTeam::Own(engine::Team::reserve_available(size)),
             Self::Older(older) => {
                 let mut got = 1;
                 // SAFETY: - a place for a number.
                 let team = unsafe { (older.0.reserve)(size, exact, &raw mut got) };
-                Team::Older { older, team, size: got }
+                HostTeam::Older { older, team, size: got }
             }
-            Self::Absent => Team::Alone,
+            Self::Absent => HostTeam::Alone,
         }
     }
 }
@@ -411,11 +411,11 @@ struct Call {
 unsafe extern "C" fn call_back(call: *const c_void, id: u32, size: u32) {
     // SAFETY: - caller's contract.
     let call = unsafe { &*call.cast::<Call>() };
-    // SAFETY: - as told to `Team::run`.
+    // SAFETY: - as told to `HostTeam::run`.
     unsafe { (call.work)(call.data, Member { id, size }) };
 }
 
-impl Team {
+impl HostTeam {
     /// Threads.
     #[inline]
     pub(crate) fn size(&self) -> usize {

@@ -2,7 +2,7 @@
 //! run one after another, each in a fresh initial task.
 
 use crate::body::Body;
-use crate::frame::{self, Frame, Root};
+use crate::frame::{self, Frame, RootFrame};
 use crate::process::message;
 use crate::settings::{Icvs, NO_LIMIT, Offload, device, settings};
 use crate::tasking;
@@ -87,7 +87,7 @@ pub(crate) fn target(body: Body, data: *mut c_void, threads: u32) {
 
 /// Runs `body` in a fresh initial task, as team `number` of a league of `count`.
 fn with_initial(icvs: Icvs, number: u32, count: u32, body: impl FnOnce()) {
-    let root = Root::new(icvs, Team::initial(icvs, number, count));
+    let root = RootFrame::new(icvs, Team::initial(icvs, number, count));
     let before = frame::switch(root.frame());
     body();
     tasking::finish_all(root.frame());

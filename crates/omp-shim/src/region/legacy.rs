@@ -34,12 +34,12 @@ pub(crate) struct Open {
     frame: Frame,
     outer: *const Frame,
     size: Size,
-    shared: Box<Shared>,
+    shared: Box<ProxyShared>,
     proxy: Option<JoinHandle<()>>,
 }
 
 /// What the caller and its proxy share.
-struct Shared {
+struct ProxyShared {
     team: Box<Team>,
     /// Threads of the team; 0 = not known yet.
     size: AtomicU32,
@@ -51,9 +51,9 @@ struct Shared {
 }
 
 /// What goes from the caller to its proxy.
-struct Go(*const Shared);
+struct Go(*const ProxyShared);
 
-// SAFETY: - `Shared` is Sync, and the caller keeps it until it has joined the proxy.
+// SAFETY: - `ProxyShared` is Sync, and the caller keeps it until it has joined the proxy.
 unsafe impl Send for Go {}
 
 /// `GOMP_parallel_start`.
@@ -67,7 +67,7 @@ pub(crate) fn start(
     let icvs = parent.icvs();
     settings().host.identify_region(body as usize);
     let size = Size::of(parent, &icvs, asked);
-    let shared = Box::new(Shared {
+    let shared = Box::new(ProxyShared {
         team: Team::initial(icvs, 0, 1),
         size: AtomicU32::new(0),
         started: AtomicBool::new(false),
@@ -96,7 +96,7 @@ pub(crate) fn start(
 
 /// Starts a proxy that reserves a team of `size` and waits for the region; returns the size that it
 /// got.
-fn reserve(size: Size, shared: &Shared) -> (u32, Option<JoinHandle<()>>) {
+fn reserve(size: Size, shared: &ProxyShared) -> (u32, Option<JoinHandle<()>>) {
     let go = Go(shared);
     let main = move || {
         let Go(place) = { go };
@@ -108,7 +108,7 @@ fn reserve(size: Size, shared: &Shared) -> (u32, Option<JoinHandle<()>>) {
         shared.caller.notify_all();
         // ORDERING: Acquire (L4) - pairs with L3.
         shared.proxy.sleep_until(|| shared.started.load(Acquire).into());
-        // SAFETY: - `proxy` takes a `Shared`, which outlives the region (above).
+        // SAFETY: - `proxy` takes a `ProxyShared`, which outlives the region (above).
         unsafe { team.run(proxy, place.cast(), shared.team.recall()) };
     };
     let Ok(thread) = thread::Builder::new().name("nanos-proxy".into()).spawn(main) else {
@@ -122,10 +122,10 @@ fn reserve(size: Size, shared: &Shared) -> (u32, Option<JoinHandle<()>>) {
 /// A member's part: the proxy waits in the place of member 0, the others run the body.
 ///
 /// # Safety
-/// - `data` points to a [`Shared`] whose team is open.
+/// - `data` points to a [`ProxyShared`] whose team is open.
 unsafe fn proxy(data: *const (), member: Member) {
     // SAFETY: caller's contract.
-    let shared = unsafe { &*data.cast::<Shared>() };
+    let shared = unsafe { &*data.cast::<ProxyShared>() };
     if member.id == 0 {
         // No spinning: its processor is the caller's.
         // ORDERING: Acquire (L6) - pairs with L5.

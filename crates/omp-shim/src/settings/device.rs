@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// nteams-var and teams-thread-limit-var. 0 = not set.
 #[derive(Debug)]
-struct Limits {
+struct TeamsIcvs {
     teams: AtomicU32,
     threads: AtomicU32,
 }
 
-fn limits() -> &'static Limits {
-    static LIMITS: Once<Limits> = Once::new();
+fn limits() -> &'static TeamsIcvs {
+    static LIMITS: Once<TeamsIcvs> = Once::new();
     LIMITS.get_or_init(|| {
         let env = &settings().environment;
-        Limits {
+        TeamsIcvs {
             teams: AtomicU32::new(env.num_teams),
             threads: AtomicU32::new(env.teams_thread_limit),
         }

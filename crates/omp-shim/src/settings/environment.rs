@@ -2,7 +2,7 @@
 //! stderr and the default.
 
 use super::choice::{Adapt, Bind, DisplayEnv, Offload, Sizer};
-use super::parse::{self, Fault, boolean, limit, list, number, positive, stack};
+use super::parse::{self, ParseError, boolean, limit, list, number, positive, stack};
 use crate::schedule::{Kind, Schedule};
 use engine::Waiting;
 
@@ -59,11 +59,15 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// The parsed value of `name`; `None` when it is not set or wrong.
-    fn read<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, Fault>) -> Option<T> {
+    fn read<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, ParseError>,
+    ) -> Option<T> {
         let text = (self.get)(name)?;
         match parse(text.trim()) {
             Ok(value) => Some(value),
-            Err(Fault { wanted }) => {
+            Err(ParseError { wanted }) => {
                 self.complaints.push(format!(
                     "Invalid value for environment variable {name}: \"{}\" (must be {wanted}); it \
                      is ignored",
@@ -152,8 +156,8 @@ impl Environment {
     }
 }
 
-fn schedule(text: &str) -> Result<Schedule, Fault> {
-    let fault = Fault {
+fn schedule(text: &str) -> Result<Schedule, ParseError> {
+    let error = ParseError {
         wanted: "[monotonic:|nonmonotonic:]static|dynamic|guided|auto[,chunk] with a chunk of at \
                  least 0",
     };
@@ -170,19 +174,19 @@ fn schedule(text: &str) -> Result<Schedule, Fault> {
         "dynamic" => Kind::Dynamic,
         "guided" => Kind::Guided,
         "auto" => Kind::Auto,
-        _ => return Err(fault),
+        _ => return Err(error),
     };
     let monotonic = match modifier.as_deref() {
         None => kind == Kind::Static,
         Some("monotonic") => true,
         Some("nonmonotonic") => false,
-        Some(_) => return Err(fault),
+        Some(_) => return Err(error),
     };
     let chunk = match chunk {
         None => None,
         // The chunk is an `int` for `omp_get_schedule`.
         Some(chunk) => {
-            Some(chunk.parse::<u32>().ok().filter(|c| *c <= i32::MAX as u32).ok_or(fault)?)
+            Some(chunk.parse::<u32>().ok().filter(|c| *c <= i32::MAX as u32).ok_or(error)?)
         }
     };
     let chunk = match (kind, chunk) {
@@ -192,15 +196,15 @@ fn schedule(text: &str) -> Result<Schedule, Fault> {
     Ok(Schedule { kind, chunk: u64::from(chunk), monotonic })
 }
 
-fn wait_policy(text: &str) -> Result<Waiting, Fault> {
+fn wait_policy(text: &str) -> Result<Waiting, ParseError> {
     match text.to_ascii_lowercase().as_str() {
         "active" => Ok(Waiting::Active),
         "passive" => Ok(Waiting::Passive),
-        _ => Err(Fault { wanted: "ACTIVE or PASSIVE" }),
+        _ => Err(ParseError { wanted: "ACTIVE or PASSIVE" }),
     }
 }
 
-fn proc_bind(text: &str) -> Result<Vec<Bind>, Fault> {
+fn proc_bind(text: &str) -> Result<Vec<Bind>, ParseError> {
     const WANTED: &str = "TRUE, FALSE, or a comma-separated list of PRIMARY, MASTER, CLOSE, SPREAD";
     match boolean(text) {
         Ok(true) => return Ok(vec![Bind::True]),
@@ -211,23 +215,23 @@ fn proc_bind(text: &str) -> Result<Vec<Bind>, Fault> {
         "primary" | "master" => Ok(Bind::Primary),
         "close" => Ok(Bind::Close),
         "spread" => Ok(Bind::Spread),
-        _ => Err(Fault { wanted: WANTED }),
+        _ => Err(ParseError { wanted: WANTED }),
     };
     list(text, one, WANTED)
 }
 
-fn display_env(text: &str) -> Result<DisplayEnv, Fault> {
+fn display_env(text: &str) -> Result<DisplayEnv, ParseError> {
     if text.eq_ignore_ascii_case("verbose") {
         return Ok(DisplayEnv::Verbose);
     }
     match boolean(text) {
         Ok(true) => Ok(DisplayEnv::Yes),
         Ok(false) => Ok(DisplayEnv::No),
-        Err(_) => Err(Fault { wanted: "TRUE, FALSE or VERBOSE" }),
+        Err(_) => Err(ParseError { wanted: "TRUE, FALSE or VERBOSE" }),
     }
 }
 
-fn allocator(text: &str) -> Result<usize, Fault> {
+fn allocator(text: &str) -> Result<usize, ParseError> {
     // Memory spaces name the allocator of default traits in them, which here is the predefined one.
     let text = text.to_ascii_lowercase();
     let name = text
@@ -236,34 +240,34 @@ fn allocator(text: &str) -> Result<usize, Fault> {
     let number = ALLOCATORS.iter().zip(1..).find(|(known, _)| **known == name);
     number
         .map(|(_, number)| number)
-        .ok_or(Fault { wanted: "a predefined allocator, such as omp_default_mem_alloc" })
+        .ok_or(ParseError { wanted: "a predefined allocator, such as omp_default_mem_alloc" })
 }
 
-fn offload(text: &str) -> Result<Offload, Fault> {
+fn offload(text: &str) -> Result<Offload, ParseError> {
     match text.to_ascii_lowercase().as_str() {
         "default" => Ok(Offload::Default),
         "mandatory" => Ok(Offload::Mandatory),
         "disabled" => Ok(Offload::Disabled),
-        _ => Err(Fault { wanted: "DEFAULT, MANDATORY or DISABLED" }),
+        _ => Err(ParseError { wanted: "DEFAULT, MANDATORY or DISABLED" }),
     }
 }
 
-fn adapt(text: &str) -> Result<Adapt, Fault> {
+fn adapt(text: &str) -> Result<Adapt, ParseError> {
     match text.to_ascii_lowercase().as_str() {
         "off" => Ok(Adapt::Off),
         "default" => Ok(Adapt::Default),
         "all" => Ok(Adapt::All),
-        _ => Err(Fault { wanted: "off, default or all" }),
+        _ => Err(ParseError { wanted: "off, default or all" }),
     }
 }
 
-fn sizer(text: &str) -> Result<Sizer, Fault> {
+fn sizer(text: &str) -> Result<Sizer, ParseError> {
     match text.to_ascii_lowercase().as_str() {
         "auto" => Ok(Sizer::Auto),
         "manager" => Ok(Sizer::Manager),
         "asat" => Ok(Sizer::Asat),
         "fixed" => Ok(Sizer::Fixed),
-        _ => Err(Fault { wanted: "auto, manager, asat or fixed" }),
+        _ => Err(ParseError { wanted: "auto, manager, asat or fixed" }),
     }
 }
 

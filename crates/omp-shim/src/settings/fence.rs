@@ -6,7 +6,7 @@
 //! thread runs, the engine and the manager decide.
 
 use super::environment::Environment;
-use super::places::{Request, Unit, cpu_affinity};
+use super::places::{PlacesSpec, Unit, cpu_affinity};
 use crate::process::message;
 use platform::affinity::{self, CpuSet, Tid};
 use platform::cgroup::{Limits, usable_processors};
@@ -27,7 +27,7 @@ impl Fence {
     /// as good as not given: they go out of `environment`.
     pub(crate) fn put_up(environment: &mut Environment) -> Option<Self> {
         let is_explicit = match (&environment.places, &environment.cpu_affinity) {
-            (Some(places), _) => matches!(Request::parse(places), Some(Request::Explicit(_))),
+            (Some(places), _) => matches!(PlacesSpec::parse(places), Some(PlacesSpec::Explicit(_))),
             (None, cpus) => cpus.is_some(),
         };
         if !is_explicit || !environment.binds() {
@@ -57,14 +57,14 @@ pub(crate) fn make(environment: &Environment) -> Vec<CpuSet> {
     }
     let Ok(mask) = affinity::affinity(None) else { return Vec::new() };
     let request = match (&environment.places, &environment.cpu_affinity) {
-        (Some(places), _) => Request::parse(places),
-        (None, Some(cpus)) => Some(Request::Explicit(cpu_affinity(cpus))),
+        (Some(places), _) => PlacesSpec::parse(places),
+        (None, Some(cpus)) => Some(PlacesSpec::Explicit(cpu_affinity(cpus))),
         (None, None) => None,
     };
-    let request = request.unwrap_or(Request::Abstract { unit: Unit::Cores, count: None });
+    let request = request.unwrap_or(PlacesSpec::Abstract { unit: Unit::Cores, count: None });
     let topology = Topology::read().ok().or_else(|| Topology::flat(&mask));
     let places = request.resolve(&mask, topology.as_ref());
-    if let (Request::Explicit(asked), found) = (&request, places.len())
+    if let (PlacesSpec::Explicit(asked), found) = (&request, places.len())
         && found < asked.len()
     {
         message::warn(&format!(

@@ -5,7 +5,7 @@ use platform::topology::{Cpu, Topology};
 
 /// A parsed `OMP_PLACES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum PlacesSpec {
     /// One place for each unit of this kind, at most `count`.
     Abstract {
         /// The unit.
@@ -35,7 +35,7 @@ pub(crate) enum Unit {
 /// More processors or places than this in one variable is a typing error, not a machine.
 const LIMIT: usize = 1 << 16;
 
-impl Request {
+impl PlacesSpec {
     /// Reads the value of `OMP_PLACES`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text: String =
@@ -108,7 +108,7 @@ pub(super) fn cpu_affinity(text: &str) -> Vec<Vec<u32>> {
     items.filter_map(expand).flatten().map(|cpu| vec![cpu]).collect()
 }
 
-impl Request {
+impl PlacesSpec {
     /// The places that exist within `mask`.
     pub(super) fn resolve(&self, mask: &CpuSet, topology: Option<&Topology>) -> Vec<CpuSet> {
         match self {
@@ -229,8 +229,8 @@ mod tests {
     use super::*;
 
     fn explicit(text: &str) -> Vec<Vec<u32>> {
-        match Request::parse(text) {
-            Some(Request::Explicit(places)) => places,
+        match PlacesSpec::parse(text) {
+            Some(PlacesSpec::Explicit(places)) => places,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -248,21 +248,21 @@ mod tests {
     #[test]
     fn abstract_names_take_a_count() {
         assert_eq!(
-            Request::parse("Cores (4)"),
-            Some(Request::Abstract { unit: Unit::Cores, count: Some(4) })
+            PlacesSpec::parse("Cores (4)"),
+            Some(PlacesSpec::Abstract { unit: Unit::Cores, count: Some(4) })
         );
         assert_eq!(
-            Request::parse("threads"),
-            Some(Request::Abstract { unit: Unit::Threads, count: None })
+            PlacesSpec::parse("threads"),
+            Some(PlacesSpec::Abstract { unit: Unit::Threads, count: None })
         );
     }
 
     #[test]
     fn processors_outside_the_mask_are_left_out() {
         let mask = CpuSet::parse_list("0-3").unwrap();
-        let places = Request::parse("{0:2},{2:9},{7}").unwrap().resolve(&mask, None);
+        let places = PlacesSpec::parse("{0:2},{2:9},{7}").unwrap().resolve(&mask, None);
         assert_eq!(places.iter().map(ToString::to_string).collect::<Vec<_>>(), ["0-1", "2-3"]);
-        assert_eq!(Request::parse("threads(3)").unwrap().resolve(&mask, None).len(), 3);
+        assert_eq!(PlacesSpec::parse("threads(3)").unwrap().resolve(&mask, None).len(), 3);
         assert_eq!(cpu_affinity("3 0-4:2, 7"), [[3], [0], [2], [4], [7]]);
     }
 
@@ -284,7 +284,7 @@ mod tests {
             "!{0}",
             "!{0},{0}",
         ] {
-            assert_eq!(Request::parse(text), None, "{text}");
+            assert_eq!(PlacesSpec::parse(text), None, "{text}");
         }
     }
 }

@@ -23,7 +23,7 @@ use platform::sync::{CachePadded, HandCell};
 
 /// What one member created and completed in this region. Writer: the member.
 #[derive(Debug, Default)]
-struct Member {
+struct MemberCounts {
     created: AtomicU64,
     completed: AtomicU64,
 }
@@ -42,8 +42,8 @@ fn add(counter: &AtomicU64, count: u64, ordering: Ordering) {
 
 /// See the module head.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    members: HandCell<Vec<CachePadded<Member>>>,
+pub(crate) struct TaskCounts {
+    members: HandCell<Vec<CachePadded<MemberCounts>>>,
     /// Tasks completed by threads that are not of the team.
     completed_elsewhere: AtomicU64,
     /// A task was created since `take_note`.
@@ -51,9 +51,9 @@ pub(crate) struct Counts {
 }
 
 // SAFETY: - the list of members changes between regions only (`make_room`); all else are atomics.
-unsafe impl Sync for Counts {}
+unsafe impl Sync for TaskCounts {}
 
-impl Counts {
+impl TaskCounts {
     /// Makes room for `members`.
     ///
     /// # Safety
@@ -68,7 +68,7 @@ impl Counts {
         }
     }
 
-    fn member(&self, id: u32) -> &Member {
+    fn member(&self, id: u32) -> &MemberCounts {
         // SAFETY: - the list does not change during a region.
         unsafe { self.members.with(|list| &(&*list)[id as usize]) }
     }

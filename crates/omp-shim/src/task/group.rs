@@ -9,9 +9,9 @@ use std::sync::atomic::{
 
 /// A task group: taskgroup construct, or the group around a reduction over tasks.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct TaskGroup {
     /// The group around this one, or null.
-    pub(crate) outer: *const Group,
+    pub(crate) outer: *const TaskGroup,
     /// Tasks of the group that are not complete.
     pending: AtomicU32,
     cancelled: AtomicBool,
@@ -22,7 +22,7 @@ pub(crate) struct Group {
     pub(crate) of_construct: Cell<bool>,
 }
 
-impl Group {
+impl TaskGroup {
     /// One more task.
     pub(crate) fn count_created(&self) {
         // ORDERING: Relaxed - queues and tables publish the task; the count only has to be up
@@ -52,19 +52,19 @@ impl Group {
     pub(crate) fn is_cancelled(&self) -> bool {
         // ORDERING: Relaxed - a hint.
         self.cancelled.load(Relaxed)
-            || (self.of_construct.get() && self.outer().is_some_and(Group::is_cancelled))
+            || (self.of_construct.get() && self.outer().is_some_and(TaskGroup::is_cancelled))
     }
 
     /// The group around this one.
-    pub(crate) fn outer(&self) -> Option<&Group> {
+    pub(crate) fn outer(&self) -> Option<&TaskGroup> {
         // SAFETY: - null or a group that closes after this one.
         unsafe { self.outer.as_ref() }
     }
 }
 
 /// A group inside `outer`.
-pub(crate) fn new_group(outer: *const Group) -> Box<Group> {
-    Box::new(Group {
+pub(crate) fn new_group(outer: *const TaskGroup) -> Box<TaskGroup> {
+    Box::new(TaskGroup {
         outer,
         pending: AtomicU32::new(0),
         cancelled: AtomicBool::new(false),

@@ -5,7 +5,7 @@
 //! cache), others steal at the other (the oldest first: the largest piece of work).
 
 use super::Explicit;
-use super::counts::Counts;
+use super::counts::TaskCounts;
 use super::pool::{FreeList, Store};
 use super::urgent::Urgent;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
@@ -20,15 +20,15 @@ use std::sync::atomic::{
 
 /// A task that stands in one queue.
 #[derive(Clone, Copy)]
-struct Ready(NonNull<Explicit>);
+struct QueuedTask(NonNull<Explicit>);
 
 // SAFETY: - a task is built to be run by any member; standing in one queue, it is handed to exactly
 // one of them.
-unsafe impl Send for Ready {}
+unsafe impl Send for QueuedTask {}
 
 struct Deque {
-    own: Worker<Ready>,
-    others: Stealer<Ready>,
+    own: Worker<QueuedTask>,
+    others: Stealer<QueuedTask>,
 }
 
 /// Incomplete tasks of a team before their creators run the next ones themselves: so many, and so
@@ -71,22 +71,22 @@ fn make_collector() {
 /// See the module head.
 pub(crate) struct Queues {
     deques: UnsafeCell<Vec<CachePadded<Deque>>>,
-    unowned: CachePadded<Injector<Ready>>,
+    unowned: CachePadded<Injector<QueuedTask>>,
     urgent: Urgent,
     /// One for each deque.
     free_lists: UnsafeCell<Vec<CachePadded<FreeList>>>,
     store: Store,
-    counts: Counts,
-    /// Threads that are not of the team and complete a task of it just now: see [`Visit`].
+    counts: TaskCounts,
+    /// Threads that are not of the team and complete a task of it just now: see [`Visitor`].
     visitors: AtomicU32,
     /// Incomplete tasks with events.
     detached: AtomicU32,
 }
 
 /// A thread that is not of the team, at work on it: the team waits for its end before it is freed.
-pub(crate) struct Visit<'a>(&'a Queues);
+pub(crate) struct Visitor<'a>(&'a Queues);
 
-impl Drop for Visit<'_> {
+impl Drop for Visitor<'_> {
     fn drop(&mut self) {
         // ORDERING: Release - the visitor's last touch; pairs with the Acquire in `await_visitors`.
         self.0.visitors.fetch_sub(1, Release);
@@ -107,7 +107,7 @@ impl Queues {
             urgent: Urgent::default(),
             free_lists: UnsafeCell::new(Vec::new()),
             store: Store::default(),
-            counts: Counts::default(),
+            counts: TaskCounts::default(),
             visitors: AtomicU32::new(0),
             detached: AtomicU32::new(0),
         }
@@ -158,17 +158,17 @@ impl Queues {
 
     /// Keeps the team's memory until the visit ends. The caller holds an incomplete task of the
     /// team, so it lives now.
-    pub(crate) fn visit(&self) -> Visit<'_> {
+    pub(crate) fn visit(&self) -> Visitor<'_> {
         // ORDERING: Relaxed - before the Release that completes the caller's task; the team's end
         // comes after that Release.
         self.visitors.fetch_add(1, Relaxed);
-        Visit(self)
+        Visitor(self)
     }
 
     /// Waits until no visitor is left: before the team's memory goes.
     pub(crate) fn await_visitors(&self) {
-        // ORDERING: Acquire - pairs with the end of a `Visit`, which is some instructions away, or
-        // a wake.
+        // ORDERING: Acquire - pairs with the end of a `Visitor`, which is some instructions away,
+        // or a wake.
         while self.visitors.load(Acquire) != 0 {
             std::thread::yield_now();
         }
@@ -195,7 +195,7 @@ impl Queues {
     /// Queues a task with member `id`, the caller, unless it has a priority.
     pub(crate) fn push(&self, id: u32, task: NonNull<Explicit>) {
         if !self.is_urgent(task) {
-            self.deque(id).own.push(Ready(task));
+            self.deque(id).own.push(QueuedTask(task));
         }
     }
 
@@ -217,14 +217,14 @@ impl Queues {
     /// Queues a task of no member: one that an event has released.
     pub(crate) fn push_unowned(&self, task: NonNull<Explicit>) {
         if !self.is_urgent(task) {
-            self.unowned.push(Ready(task));
+            self.unowned.push(QueuedTask(task));
         }
     }
 
     /// Takes the most urgent task, or one that member `id` has in its own queue.
     #[inline]
     pub(crate) fn take_own(&self, id: u32) -> Option<NonNull<Explicit>> {
-        self.urgent.take(|_| true).or_else(|| self.deque(id).own.pop().map(|Ready(task)| task))
+        self.urgent.take(|_| true).or_else(|| self.deque(id).own.pop().map(|QueuedTask(task)| task))
     }
 
     /// Takes any task, for member `id` of `size`. Unless `eager`, a task that stands alone in its
@@ -268,19 +268,19 @@ impl Queues {
             return Some(task);
         }
         let own = &self.deque(id).own;
-        if let Some(Ready(task)) = own.pop() {
+        if let Some(QueuedTask(task)) = own.pop() {
             if wanted(task) {
                 return Some(task);
             }
             // What lies below is older still: no descendants there.
-            own.push(Ready(task));
+            own.push(QueuedTask(task));
         }
         for _ in 0..self.unowned.len() {
             let Some(task) = self.steal_unowned() else { break };
             if wanted(task) {
                 return Some(task);
             }
-            self.unowned.push(Ready(task));
+            self.unowned.push(QueuedTask(task));
         }
         for victim in victims(id, size) {
             if *unrelated >= UNRELATED {
@@ -291,7 +291,7 @@ impl Queues {
                     return Some(task);
                 }
                 *unrelated += 1;
-                self.unowned.push(Ready(task));
+                self.unowned.push(QueuedTask(task));
             }
         }
         None
@@ -360,10 +360,10 @@ fn victims(id: u32, size: u32) -> impl Iterator<Item = u32> {
     (1..size).map(move |distance| (id + distance) % size)
 }
 
-fn steal(attempt: impl Fn() -> Steal<Ready>) -> Option<NonNull<Explicit>> {
+fn steal(attempt: impl Fn() -> Steal<QueuedTask>) -> Option<NonNull<Explicit>> {
     loop {
         match attempt() {
-            Steal::Success(Ready(task)) => return Some(task),
+            Steal::Success(QueuedTask(task)) => return Some(task),
             Steal::Empty => return None,
             Steal::Retry => {}
         }

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
 /// What to create.
-pub(crate) struct Request<'a> {
+pub(crate) struct TaskRequest<'a> {
     /// The task's code.
     pub(crate) body: Body,
     /// Its argument block, to be copied.
@@ -32,7 +32,7 @@ pub(crate) struct Request<'a> {
     pub(crate) bounds: Option<[u64; 2]>,
 }
 
-impl Request<'_> {
+impl TaskRequest<'_> {
     /// Makes a task's own argument block.
     ///
     /// # Safety

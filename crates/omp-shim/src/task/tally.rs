@@ -1,6 +1,6 @@
 //! What a member has completed for others and not told them yet: see [`crate::tasking`].
 
-use super::{Group, Task};
+use super::{Task, TaskGroup};
 use std::cell::Cell;
 use std::ptr;
 
@@ -18,7 +18,7 @@ pub(crate) struct Ends {
     /// The parent.
     pub(crate) parent: *const Task,
     /// The group, or null.
-    pub(crate) group: *const Group,
+    pub(crate) group: *const TaskGroup,
     /// How many.
     pub(crate) count: u32,
     /// How many of them are gone: each had a reference to the parent.
@@ -36,7 +36,7 @@ impl Tally {
 
     /// True when there is something to tell, and to another parent or group than these.
     #[inline]
-    pub(crate) fn is_about_others(&self, parent: *const Task, group: *const Group) -> bool {
+    pub(crate) fn is_about_others(&self, parent: *const Task, group: *const TaskGroup) -> bool {
         let ends = self.ends.get();
         ends.count > 0 && (ends.parent != parent || ends.group != group)
     }
@@ -54,7 +54,7 @@ impl Tally {
 
     /// One more child of `parent`, counted by `group`, is complete. True when it is time to tell.
     #[inline]
-    pub(crate) fn add(&self, parent: *const Task, group: *const Group, is_gone: bool) -> bool {
+    pub(crate) fn add(&self, parent: *const Task, group: *const TaskGroup, is_gone: bool) -> bool {
         let before = self.ends.get();
         let (count, gone) = (before.count + 1, before.gone + u32::from(is_gone));
         self.ends.set(Ends { parent, group, count, gone });

@@ -13,18 +13,18 @@ pub(super) struct Urgent {
     /// Tasks in the list.
     count: AtomicUsize,
     /// In order of priority; among equals the oldest last.
-    list: Mutex<Vec<Ready>>,
+    list: Mutex<Vec<UrgentTask>>,
 }
 
 /// A ready task.
-struct Ready {
+struct UrgentTask {
     priority: u32,
     task: NonNull<Explicit>,
 }
 
 // SAFETY: - a task is built to be run by any member; standing in one list, it is handed to exactly
 // one of them.
-unsafe impl Send for Ready {}
+unsafe impl Send for UrgentTask {}
 
 impl Urgent {
     pub(super) fn is_empty(&self) -> bool {
@@ -36,7 +36,7 @@ impl Urgent {
     pub(super) fn push(&self, task: NonNull<Explicit>, priority: u32) {
         let mut list = self.lock();
         let place = list.partition_point(|other| other.priority < priority);
-        list.insert(place, Ready { priority, task });
+        list.insert(place, UrgentTask { priority, task });
         // ORDERING: Relaxed - see `is_empty`; changed under the lock only.
         self.count.store(list.len(), Relaxed);
     }
@@ -57,7 +57,7 @@ impl Urgent {
         Some(ready.task)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Ready>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<UrgentTask>> {
         // Nothing panics while it is held.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }

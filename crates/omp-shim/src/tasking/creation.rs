@@ -6,11 +6,11 @@ use super::included::run_included;
 use super::memory::allocate;
 use super::wait::{wait_for_predecessors, wait_running};
 use crate::frame::Frame;
-use crate::task::{Dependence, Explicit, Request, TaskRef, depend};
+use crate::task::{Dependence, Explicit, TaskRef, TaskRequest, depend};
 use std::ptr::NonNull;
 
 /// Creates a task, and runs it at once where it must not or need not wait.
-pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
+pub(crate) fn create(frame: &Frame, request: &TaskRequest<'_>) {
     let team = frame.team();
     let parent = frame.task();
     if is_cancelled(team, parent.group()) {
@@ -35,7 +35,7 @@ pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
 /// Runs a task at once although it may be deferred, because there are enough. Waits for its
 /// predecessors, too, so that a chain does not grow without end; unless one of them may wait for an
 /// event that the creator itself will fulfill.
-fn create_in_full_team(frame: &Frame, request: &Request<'_>) {
+fn create_in_full_team(frame: &Frame, request: &TaskRequest<'_>) {
     if !is_ready(frame, request.dependences) {
         if frame.team().tasks.awaits_events() {
             let task = allocate(frame, request);
@@ -60,7 +60,7 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
 
 /// Creates a task that is complete only when its event is fulfilled; the creator of an included one
 /// waits for that.
-fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
+fn create_detached(frame: &Frame, request: &TaskRequest<'_>, included: bool) {
     frame.team().tasks.count_detached();
     let task = allocate(frame, request);
     if included {

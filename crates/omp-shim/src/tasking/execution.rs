@@ -3,7 +3,7 @@
 use super::completion::{complete, complete_untold, tell_before};
 use super::included::resume;
 use crate::frame::Frame;
-use crate::task::{BODY_DONE, DISCARDED, Explicit, FULFILLED, Group, TaskRef};
+use crate::task::{BODY_DONE, DISCARDED, Explicit, FULFILLED, TaskGroup, TaskRef};
 use crate::team::Team;
 use std::ffi::c_void;
 use std::ptr;
@@ -71,7 +71,7 @@ pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
 }
 
 /// True when no more tasks of `group`, or none of the team, are to begin.
-pub(super) fn is_cancelled(team: &Team, group: Option<&Group>) -> bool {
+pub(super) fn is_cancelled(team: &Team, group: Option<&TaskGroup>) -> bool {
     // ORDERING: Relaxed - a hint, checked at scheduling points.
-    team.cancelled.load(Relaxed) || group.is_some_and(Group::is_cancelled)
+    team.cancelled.load(Relaxed) || group.is_some_and(TaskGroup::is_cancelled)
 }

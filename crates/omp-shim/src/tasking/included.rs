@@ -4,14 +4,14 @@
 
 use super::memory::release;
 use crate::frame::Frame;
-use crate::task::{Memory, Request, Task};
+use crate::task::{Memory, Task, TaskRequest};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// Runs a task on the creator's stack: it is complete before a thread could ask for it, so nothing
 /// is counted.
-pub(super) fn run_included(frame: &Frame, request: &Request<'_>) {
+pub(super) fn run_included(frame: &Frame, request: &TaskRequest<'_>) {
     let task = Task::below(frame.task(), Memory::Stack, request.is_final);
     let before = frame.swap_task(&raw const task);
     // SAFETY: - the compiled code's body with its argument block, once.

@@ -11,7 +11,7 @@
 use crate::frame::{self, Frame};
 use crate::process::message;
 use crate::task::depend::{Edge, Node};
-use crate::task::{CHILD, Explicit, Memory, REFERENCE, Request, Task, TaskRef, pool};
+use crate::task::{CHILD, Explicit, Memory, REFERENCE, Task, TaskRef, TaskRequest, pool};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::c_void;
 use std::ptr;
@@ -21,7 +21,7 @@ use std::sync::atomic::{
 };
 
 /// Makes an explicit task and counts it (T1).
-pub(super) fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
+pub(super) fn allocate<'a>(frame: &Frame, request: &TaskRequest<'_>) -> &'a Explicit {
     let parent = lasting_task(frame);
     let (layout, edges, offset) = layout(request).unwrap_or_else(|| {
         message::fatal(&format!(
@@ -108,7 +108,7 @@ fn promote(task: &Task) -> *const Task {
 
 /// The layout of a task, and where its edges and its block begin. None when it is larger than
 /// memory can be.
-fn layout(request: &Request<'_>) -> Option<(Layout, usize, usize)> {
+fn layout(request: &TaskRequest<'_>) -> Option<(Layout, usize, usize)> {
     let edges = Layout::array::<Edge<Explicit>>(request.dependences.len()).ok()?;
     let (layout, edges) = Layout::new::<Explicit>().extend(edges).ok()?;
     let (layout, block) = layout.extend(request.block).ok()?;

@@ -9,7 +9,7 @@
 
 use crate::frame::Frame;
 use crate::process::message;
-use crate::task::Group;
+use crate::task::TaskGroup;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -133,7 +133,7 @@ pub(crate) unsafe fn register_construct(frame: &Frame, data: *mut usize, first: 
 ///
 /// # Safety
 /// - As for [`register`].
-pub(crate) unsafe fn register_region(group: &Group, data: *mut usize, threads: u32) {
+pub(crate) unsafe fn register_region(group: &TaskGroup, data: *mut usize, threads: u32) {
     link(data, ptr::null_mut(), ptr::null_mut(), threads as usize);
     group.reductions.set(data);
     group.of_construct.set(true);

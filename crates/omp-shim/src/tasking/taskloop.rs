@@ -7,7 +7,7 @@ use super::reduction;
 use super::taskgroup::{close_group, open_group};
 use crate::frame::{self, Frame};
 use crate::schedule::Space;
-use crate::task::Request;
+use crate::task::TaskRequest;
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -81,18 +81,18 @@ const BUNDLES_PER_THREAD: u64 = 16;
 /// Consecutive tasks that one thread runs one after the other: they are queued and counted as one.
 #[derive(Clone, Copy)]
 struct Bundle<'a> {
-    request: &'a Request<'a>,
+    request: &'a TaskRequest<'a>,
     dealt: &'a Dealt<'a>,
     first: u64,
     end: u64,
 }
 
 /// Makes one queued task of many tasks of the loop: those are included tasks of it.
-fn deal_in_bundles(frame: &Frame, request: &Request<'_>, dealt: &Dealt<'_>, bundles: u64) {
+fn deal_in_bundles(frame: &Frame, request: &TaskRequest<'_>, dealt: &Dealt<'_>, bundles: u64) {
     let part = |number: u64| number * (dealt.tasks / bundles) + number.min(dealt.tasks % bundles);
     for number in 0..bundles {
         let mut bundle = Bundle { request, dealt, first: part(number), end: part(number + 1) };
-        let whole = Request {
+        let whole = TaskRequest {
             body: run_bundle,
             data: (&raw mut bundle).cast(),
             block: Layout::new::<Bundle<'_>>(),
@@ -113,7 +113,7 @@ unsafe extern "C" fn run_bundle(data: *mut c_void) {
     let group = frame.task().group();
     bundle.dealt.each(bundle.first..bundle.end, |bounds| {
         if !is_cancelled(frame.team(), group) {
-            run_included(frame, &Request { bounds: Some(bounds), ..*bundle.request });
+            run_included(frame, &TaskRequest { bounds: Some(bounds), ..*bundle.request });
         }
     });
 }
@@ -134,7 +134,12 @@ pub(crate) struct Clauses {
 /// # Safety
 /// - `request.data` points to the compiled code's argument block: first the two bounds (8 bytes
 ///   each), then, when `clauses.reduces`, the address of the reduction data.
-pub(crate) unsafe fn run(frame: &Frame, request: &Request<'_>, space: &Space, clauses: Clauses) {
+pub(crate) unsafe fn run(
+    frame: &Frame,
+    request: &TaskRequest<'_>,
+    space: &Space,
+    clauses: Clauses,
+) {
     if !clauses.ungrouped {
         open_group(frame);
     }
@@ -154,7 +159,7 @@ pub(crate) unsafe fn run(frame: &Frame, request: &Request<'_>, space: &Space, cl
         deal_in_bundles(frame, request, &dealt, bundles);
     } else {
         dealt.each(0..dealt.tasks, |bounds| {
-            create(frame, &Request { bounds: Some(bounds), ..*request })
+            create(frame, &TaskRequest { bounds: Some(bounds), ..*request })
         });
     }
     if !clauses.ungrouped {

@@ -3,7 +3,7 @@
 
 use crate::body::Body;
 use crate::settings::{Bind, Icvs};
-use crate::task::Group;
+use crate::task::TaskGroup;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
@@ -26,7 +26,7 @@ pub(super) struct Orders {
     /// Which team of which league.
     pub(super) league: Steady<League>,
     /// The task group that the implicit tasks are in (reductions of a whole region).
-    pub(super) group: Steady<*const Group>,
+    pub(super) group: Steady<*const TaskGroup>,
     /// The region's first construct is laid out already.
     pub(super) laid_out: Steady<bool>,
     /// Members may leave at the end without waiting for tasks: see `task_free`.
@@ -55,7 +55,7 @@ impl Orders {
 }
 
 /// How many constructs members have met.
-pub(super) struct Counts {
+pub(super) struct ConstructCounts {
     pub(super) constructs: Steady<u64>,
     pub(super) singles: Steady<u32>,
 }

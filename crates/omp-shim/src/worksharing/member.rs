@@ -1,7 +1,7 @@
 //! What a member does in a worksharing construct: it comes in, takes its share of the loop, and
 //! leaves. The protocol between members is that of [`crate::construct`].
 
-use crate::construct::{Construct, Look, Plan, Progress, Shared};
+use crate::construct::{Construct, ConstructData, Encounter, Plan, Progress};
 use crate::engine;
 use crate::frame::Frame;
 use crate::schedule::{Kind, may_overshoot, static_share, take_dynamic, take_guided};
@@ -17,7 +17,11 @@ pub(crate) fn runs(frame: &Frame, iteration: u64) -> bool {
 }
 
 /// Enters the next construct. The first member there lays it out by `plan` and `share`.
-pub(crate) fn enter(frame: &Frame, plan: impl FnOnce() -> Plan, share: impl FnOnce(&mut Shared)) {
+pub(crate) fn enter(
+    frame: &Frame,
+    plan: impl FnOnce() -> Plan,
+    share: impl FnOnce(&mut ConstructData),
+) {
     let number = frame.constructs.get();
     frame.constructs.set(number + 1);
     let team = frame.team();
@@ -68,13 +72,13 @@ fn join(frame: &Frame, construct: &Construct, number: u64) {
 /// Waits until construct `number` is ready (false) or claims it (true).
 fn claim(team: &Team, construct: &Construct, number: u64) -> bool {
     let mut seen = construct.look(number);
-    if seen == Look::NotYet {
+    if seen == Encounter::NotYet {
         engine::wait(&team.wait, || {
             seen = construct.look(number);
-            seen != Look::NotYet
+            seen != Encounter::NotYet
         });
     }
-    seen == Look::Claimed
+    seen == Encounter::Claimed
 }
 
 /// The construct that the thread is in, if any.

@@ -35,7 +35,7 @@ unsafe extern "C" fn omp_get_place_proc_ids(number: c_int, ids: *mut c_int) {
 /// The caller's place, or -1.
 #[unsafe(no_mangle)]
 pub(in crate::abi) extern "C" fn omp_get_place_num() -> c_int {
-    places::standing(frame::current()).map_or(-1, |standing| int(standing.place))
+    places::place_partition(frame::current()).map_or(-1, |at| int(at.place))
 }
 
 /// Places of the caller's partition.
@@ -46,7 +46,7 @@ pub(in crate::abi) extern "C" fn omp_get_partition_num_places() -> c_int {
 
 /// The places of the caller's partition.
 pub(in crate::abi) fn partition() -> std::ops::Range<usize> {
-    places::standing(frame::current()).map_or(0..0, |standing| standing.partition)
+    places::place_partition(frame::current()).map_or(0..0, |at| at.partition)
 }
 
 /// The numbers of the places of the caller's partition.

@@ -2,7 +2,7 @@
 //! memory, too.
 
 use super::loops::{deliver, next_section};
-use crate::construct::{Doacross, Plan, Shared};
+use crate::construct::{ConstructData, Doacross, Plan};
 use crate::frame::{self, Frame};
 use crate::schedule::{Kind, Schedule, Space};
 use crate::tasking::{self, reduction};
@@ -41,7 +41,7 @@ pub(super) unsafe fn enter_with(
         tasking::open_group(frame);
     }
     let mut first = false;
-    worksharing::enter(frame, plan, |shared: &mut Shared| {
+    worksharing::enter(frame, plan, |shared: &mut ConstructData| {
         first = true;
         shared.doacross =
             nest.map(|(counts, schedule)| Doacross::new(counts, schedule, frame.size));
@@ -65,7 +65,7 @@ pub(super) unsafe fn enter_with(
 ///
 /// # Safety
 /// - As for [`enter_with`].
-unsafe fn make_extras(frame: &Frame, extras: Extras, shared: &mut Shared) {
+unsafe fn make_extras(frame: &Frame, extras: Extras, shared: &mut ConstructData) {
     if !extras.reductions.is_null() {
         // SAFETY: caller's contract.
         unsafe { reduction::register_construct(frame, extras.reductions, std::ptr::null_mut()) };

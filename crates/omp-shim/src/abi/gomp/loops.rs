@@ -1,6 +1,6 @@
 //! Worksharing: loops, sections, ordered regions.
 
-use crate::body::{Place, entry_of_a_barrier};
+use crate::body::{ReturnSlot, entry_of_a_barrier};
 use crate::construct::Plan;
 use crate::frame::{self, Frame};
 use crate::schedule::{Kind, Schedule, Space};
@@ -194,7 +194,7 @@ entry_of_a_barrier! {
     GOMP_loop_end, loop_end
 }
 
-extern "C" fn loop_end(returns: Place) {
+extern "C" fn loop_end(returns: ReturnSlot) {
     let frame = frame::current();
     worksharing::leave(frame);
     sync::barrier_before(frame, returns);

@@ -1,9 +1,9 @@
 //! Barriers, single, critical, atomic, cancellation.
 
-use crate::body::{Place, entry_of_a_barrier};
+use crate::body::{ReturnSlot, entry_of_a_barrier};
 use crate::frame;
 use crate::lock::SimpleLock;
-use crate::sync::{self, ATOMIC, CRITICAL, Construct};
+use crate::sync::{self, ATOMIC, CRITICAL, CancelKind};
 use std::ffi::{c_int, c_void};
 
 entry_of_a_barrier! {
@@ -11,7 +11,7 @@ entry_of_a_barrier! {
     GOMP_barrier, barrier_of
 }
 
-extern "C" fn barrier_of(returns: Place) {
+extern "C" fn barrier_of(returns: ReturnSlot) {
     sync::barrier_before(frame::current(), returns);
 }
 
@@ -78,13 +78,13 @@ extern "C" fn GOMP_atomic_end() {
 }
 
 /// The construct that the bits name: 1 parallel, 2 loop, 4 sections, 8 taskgroup.
-fn construct(bits: c_int) -> Construct {
+fn construct(bits: c_int) -> CancelKind {
     if bits & 6 != 0 {
-        Construct::Worksharing
+        CancelKind::Worksharing
     } else if bits & 8 != 0 {
-        Construct::Taskgroup
+        CancelKind::Taskgroup
     } else {
-        Construct::Parallel
+        CancelKind::Parallel
     }
 }
 

@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::frame;
 use crate::process::message;
 use crate::region::league;
-use crate::task::{Dependence, Request};
+use crate::task::{Dependence, TaskRequest};
 use crate::tasking;
 use std::alloc::Layout;
 use std::ffi::{c_int, c_uint, c_ushort, c_void};
@@ -52,9 +52,20 @@ fn target_task(
     copy: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
     block: Layout,
     dependences: &[Dependence],
-) -> Request<'_> {
+) -> TaskRequest<'_> {
     let (deferrable, is_final, priority, event, bounds) = (true, false, 0, None, None);
-    Request { body, data, copy, block, deferrable, is_final, priority, dependences, event, bounds }
+    TaskRequest {
+        body,
+        data,
+        copy,
+        block,
+        deferrable,
+        is_final,
+        priority,
+        dependences,
+        event,
+        bounds,
+    }
 }
 
 /// The kind of a mapping that gives the region its own copy.
@@ -80,7 +91,7 @@ fn too_large() -> ! {
 /// A target region. In a block of its own the addresses stand after it, and then the firstprivate
 /// variables.
 #[repr(C)]
-struct Region {
+struct TargetRegion {
     body: Body,
     count: usize,
     addresses: *mut *mut c_void,
@@ -91,7 +102,7 @@ struct Region {
     threads: u32,
 }
 
-impl Region {
+impl TargetRegion {
     /// Index and layout of each firstprivate variable. One without an address is an optional
     /// argument that is absent, and stays so.
     ///
@@ -209,7 +220,7 @@ unsafe extern "C" fn GOMP_target_ext(
     league::require(frame, device);
     // SAFETY: the compiled code's list.
     let threads = unsafe { thread_limit(arguments) };
-    let mut region = Region { body, count, addresses, sizes, kinds, threads };
+    let mut region = TargetRegion { body, count, addresses, sizes, kinds, threads };
     let data = (&raw mut region).cast();
     // SAFETY: the compiled code's lists.
     let block = unsafe { region.block() };
@@ -222,7 +233,7 @@ unsafe extern "C" fn GOMP_target_ext(
         };
         return tasking::create(
             frame,
-            &target_task(Region::run, data, Some(Region::copy), block, &dependences),
+            &target_task(TargetRegion::run, data, Some(TargetRegion::copy), block, &dependences),
         );
     }
     // SAFETY: the compiled code's lists.
@@ -230,8 +241,8 @@ unsafe extern "C" fn GOMP_target_ext(
     tasking::with_block(block, |block| {
         // SAFETY: a fresh block of this layout; the variables are there while the region runs.
         unsafe {
-            Region::copy(block, data);
-            Region::run(block);
+            TargetRegion::copy(block, data);
+            TargetRegion::run(block);
         }
     });
 }

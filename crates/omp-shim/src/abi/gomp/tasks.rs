@@ -5,7 +5,7 @@ use crate::frame;
 use crate::process::message;
 use crate::schedule::Space;
 use crate::sync;
-use crate::task::{Access, Dependence, Request};
+use crate::task::{Access, Dependence, TaskRequest};
 use crate::tasking::taskloop::{self, Clauses, Grain};
 use crate::tasking::{self, reduction};
 use std::alloc::Layout;
@@ -105,7 +105,7 @@ unsafe extern "C" fn GOMP_task(
     let is_final = flags & FINAL != 0;
     let (block, dependences, bounds) = (block(size, align), &*dependences, None);
     let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-    let request = Request {
+    let request = TaskRequest {
         body,
         data,
         copy,
@@ -139,10 +139,10 @@ fn loop_task(
     block: Layout,
     flags: c_uint,
     priority: c_int,
-) -> Request<'static> {
+) -> TaskRequest<'static> {
     let (deferrable, is_final) = (flags & IF != 0, flags & FINAL != 0);
     let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-    Request {
+    TaskRequest {
         body,
         data,
         copy,
