@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
+use crate::metadata::{self, Target};
 use crate::setup::shown;
 
 /// A program that was built.
@@ -23,37 +24,13 @@ struct Message {
     executable: Option<PathBuf>,
 }
 
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<Declared>,
-}
-
-#[derive(Deserialize)]
-struct Declared {
-    name: String,
-    kind: Vec<String>,
-}
-
 /// The targets of a kind ("test", "example") that a package has, by the document of
 /// `cargo metadata`, which may be none; a package that is not there is an error.
-pub(crate) fn targets(metadata: &str, package: &str, kind: &str) -> anyhow::Result<Vec<String>> {
-    let metadata: Metadata =
-        serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
-    let found = metadata.packages.into_iter().find(|found| found.name == package);
+pub(crate) fn targets(document: &str, package: &str, kind: &str) -> anyhow::Result<Vec<String>> {
+    let found = metadata::packages(document)?.into_iter().find(|found| found.name == package);
     let found = found.with_context(|| format!("there is no package {package}"))?;
-    let is_of_kind = |target: &Declared| target.kind.iter().any(|found| found == kind);
-    Ok(found.targets.into_iter().filter(is_of_kind).map(|target| target.name).collect())
+    let targets = found.targets.into_iter().filter(|target| target.is(&[kind]));
+    Ok(targets.map(|target| target.name).collect())
 }
 
 /// The arguments that name these targets to cargo: only they are built.
@@ -81,14 +58,19 @@ fn artifacts(messages: &str) -> Vec<Artifact> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn targets_are_found_by_package_and_kind() {
-        let target = |name: &str, kind: &str| serde_json::json!({"name": name, "kind": [kind]});
-        let document = serde_json::json!({"packages": [
-            {"name": "a", "targets": [target("regions", "test"), target("a", "lib"), target("b", "test")]},
-            {"name": "b", "targets": [target("c", "test")]},
-        ]});
+        let target =
+            |name: &str, kind: &str| json!({"name": name, "kind": [kind], "src_path": "x.rs"});
+        let package = |name: &str, targets: &[Value]| {
+            let dependencies: [Value; 0] = [];
+            json!({"name": name, "targets": targets, "dependencies": dependencies})
+        };
+        let of_a = [target("regions", "test"), target("a", "lib"), target("b", "test")];
+        let packages = [package("a", &of_a), package("b", &[target("c", "test")])];
+        let document = json!({"packages": packages});
         assert_eq!(targets(&document.to_string(), "a", "test").unwrap(), ["regions", "b"]);
         assert!(targets(&document.to_string(), "b", "example").unwrap().is_empty());
         assert!(targets(&document.to_string(), "c", "test").is_err(), "there is no such package");
@@ -98,8 +80,9 @@ mod tests {
     #[test]
     fn programs_are_read_from_cargo_s_messages() {
         let artifact = |name: &str, executable: Option<&str>| {
-            let target = serde_json::json!({"name": name});
-            serde_json::json!({"reason": "compiler-artifact", "target": target, "executable": executable}).to_string()
+            let target = json!({"name": name, "kind": ["test"], "src_path": "x.rs"});
+            json!({"reason": "compiler-artifact", "target": target, "executable": executable})
+                .to_string()
         };
         let messages = [
             artifact("regions", Some("/t/regions-1")),

@@ -1,4 +1,5 @@
-//! What `cargo metadata` says of the workspace's packages and their targets, as far as tasks ask.
+//! What `cargo metadata` says of the workspace's packages, their targets and their dependencies, as
+//! far as tasks ask.
 
 use std::path::PathBuf;
 
@@ -14,8 +15,17 @@ struct Document {
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) targets: Vec<Target>,
+    pub(crate) dependencies: Vec<Dependency>,
 }
 
+#[derive(Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `null` for a normal dependency, else "dev" or "build".
+    pub(crate) kind: Option<String>,
+}
+
+/// As the messages of a build have it, too.
 #[derive(Deserialize)]
 pub(crate) struct Target {
     pub(crate) name: String,

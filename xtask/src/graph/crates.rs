@@ -6,8 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, bail};
-use serde::Deserialize;
+use anyhow::bail;
+
+use crate::metadata::{self, Dependency};
 
 /// Which crate may use which, and why. A crate without a row is refused: a new one states its place
 /// first.
@@ -114,24 +115,6 @@ struct Rule {
     reason: &'static str,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    /// `null` for a normal dependency, else "dev" or "build".
-    kind: Option<String>,
-}
-
 /// What the graph looks like when the rule holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
@@ -148,13 +131,11 @@ impl std::fmt::Display for Summary {
 /// Checks one document of `cargo metadata --no-deps`. Every forbidden edge and every crate without
 /// a rule is named.
 pub(crate) fn check(document: &str) -> anyhow::Result<Summary> {
-    let metadata: Metadata =
-        serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
-    let members: BTreeSet<&str> =
-        metadata.packages.iter().map(|package| package.name.as_str()).collect();
+    let packages = metadata::packages(document)?;
+    let members: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let mut edges = 0;
     let mut faults = Vec::new();
-    for package in &metadata.packages {
+    for package in &packages {
         let Some(rule) = RULES.iter().find(|rule| rule.package == package.name) else {
             faults.push(format!(
                 "{}: no rule says what it may use; add its row to xtask/src/graph/crates.rs",
@@ -204,7 +185,7 @@ mod tests {
                     .iter()
                     .map(|(name, kind)| serde_json::json!({"name": name, "kind": kind, "req": "*"}))
                     .collect();
-                serde_json::json!({"name": name, "version": "0.1.0", "dependencies": dependencies})
+                serde_json::json!({"name": name, "targets": [], "dependencies": dependencies})
             })
             .collect();
         serde_json::json!({"packages": packages, "version": 1}).to_string()

@@ -32,7 +32,7 @@ struct Models {
 impl Models {
     fn find(document: &str) -> anyhow::Result<Self> {
         let mut found = Self::default();
-        for Package { name, targets } in metadata::packages(document)? {
+        for Package { name, targets, .. } in metadata::packages(document)? {
             let library = targets.iter().find(|target| target.is(&["lib"]));
             let folder = library.and_then(|library| library.src_path.parent());
             // A library elsewhere would have its tests and benches looked at, too.
@@ -105,6 +105,7 @@ pub(super) fn run(workspace: &Workspace) -> anyhow::Result<Count> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn models_are_found_by_the_names_of_targets_and_in_libraries() {
@@ -114,15 +115,19 @@ mod tests {
             fs::create_dir_all(source.join("protocols")).unwrap();
             fs::write(source.join("lib.rs"), "mod protocols;\n").unwrap();
             fs::write(source.join("protocols/ring.rs"), text).unwrap();
-            serde_json::json!({"name": name, "kind": ["lib"], "src_path": source.join("lib.rs")})
+            json!({"name": name, "kind": ["lib"], "src_path": source.join("lib.rs")})
         };
-        let target =
-            |name: &str| serde_json::json!({"name": name, "kind": ["test"], "src_path": "x.rs"});
-        let document = serde_json::json!({"packages": [
-            {"name": "a", "targets": [target("loom_x"), target("stress"), library("loom_y", "")]},
-            {"name": "b", "targets": [library("b", "mod a;\n\n#[cfg(all(test, loom))]\nmod model;\n")]},
-            {"name": "c", "targets": [library("c", "// #[cfg(all(test, loom))]\n")]},
-        ]});
+        let target = |name: &str| json!({"name": name, "kind": ["test"], "src_path": "x.rs"});
+        let package = |name: &str, targets: &[Value]| {
+            let dependencies: [Value; 0] = [];
+            json!({"name": name, "targets": targets, "dependencies": dependencies})
+        };
+        let packages = [
+            package("a", &[target("loom_x"), target("stress"), library("loom_y", "")]),
+            package("b", &[library("b", "mod a;\n\n#[cfg(all(test, loom))]\nmod model;\n")]),
+            package("c", &[library("c", "// #[cfg(all(test, loom))]\n")]),
+        ];
+        let document = json!({"packages": packages});
         let found = Models::find(&document.to_string()).unwrap();
         assert_eq!(found.outer, [("a".to_owned(), vec!["loom_x".to_owned()])]);
         assert_eq!(found.inner, ["b"]);
