@@ -7,13 +7,13 @@
 //! programs that show what may not happen to a thread that loses its processor (D1, with 10 ms),
 //! what others inherit (D2), and a gang whose manager is killed while it is out (D5).
 
+mod gang;
 mod pools;
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
@@ -59,9 +59,6 @@ const TESTS: [(&str, &[(&str, &str)]); 18] = [
     ("old", &[]),
     ("memory", &[]),
 ];
-/// After this time a gang whose manager was killed runs again (D5).
-const LONGEST_PAUSE: f64 = 1.0;
-
 /// What the command line can ask for.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -424,63 +421,6 @@ impl Stage<'_> {
         }
         Ok(())
     }
-
-    /// D5: the manager is killed while a gang is out.
-    fn gang(&mut self) -> anyhow::Result<()> {
-        if !self.wanted("gang") {
-            return Ok(());
-        }
-        let program = self.own("gang")?;
-        for _ in 0..self.options.rounds {
-            let manager = self.manager("20ms")?;
-            let said = self.folder.path().join("gang.said");
-            let output =
-                File::create(&said).with_context(|| format!("cannot create {}", said.display()))?;
-            let mut command = manager.run(&program);
-            clean_environment(&mut command, &self.workspace.target);
-            let mut child =
-                command.arg("2.5").stdout(output).spawn().context("cannot start the gang")?;
-            let begin = Instant::now();
-            let read = || -> anyhow::Result<String> {
-                let mut text = String::new();
-                File::open(&said)
-                    .and_then(|mut file| file.read_to_string(&mut text))
-                    .context("cannot read it")?;
-                Ok(text)
-            };
-            while !read()?.contains("out") && begin.elapsed() < LONGEST_RUN {
-                check_interrupt()?;
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            manager.kill()?;
-            let killed = Instant::now();
-            let status = loop {
-                match child.try_wait().context("cannot wait for the gang")? {
-                    Some(status) => break Some(status),
-                    None if killed.elapsed() > Duration::from_secs(20) => break None,
-                    None => std::thread::sleep(Duration::from_millis(5)),
-                }
-            };
-            if status.is_none() {
-                child.kill().context("cannot kill the gang")?;
-                child.wait().context("cannot wait for the gang")?;
-            }
-            let text = read()?;
-            let outcome = match (status, pause(&text)) {
-                (Some(status), Some(longest)) if status.success() && longest < LONGEST_PAUSE => {
-                    Ok(format!(", it paused for {longest:.3} s at most"))
-                }
-                (status, _) => Err(anyhow::anyhow!("{status:?}, it said: {}", text.trim())),
-            };
-            self.note("gang without its manager", outcome);
-        }
-        Ok(())
-    }
-}
-
-/// The longest pause that a gang speaks of.
-fn pause(text: &str) -> Option<f64> {
-    text.lines().find_map(|line| line.strip_prefix("longest ")?.parse().ok())
 }
 
 /// The run ended well and said "ok".
@@ -525,15 +465,4 @@ fn progress(finishes: &[Finish]) -> anyhow::Result<String> {
         );
     }
     Ok(format!(", {least} to {most} rounds"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gang_says_how_long_it_paused() {
-        assert_eq!(pause("out\nlongest 0.250\nok\n"), Some(0.25));
-        assert_eq!(pause("out\n"), None);
-    }
 }
