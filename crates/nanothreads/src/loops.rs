@@ -3,7 +3,7 @@
 //! # Map
 //! | what | where |
 //! |---|---|
-//! | which chunk comes next | [`Schedule`], formulas and papers in [`schedule`] |
+//! | which chunk comes next | [`Schedule`], formulas and papers in [`chunk`] |
 //! | loops | [`par_for`] with [`ParFor::run`], [`ParFor::run_chunks`]; [`par_for_2d`], [`par_for_3d`], [`par_chunks_mut`] |
 //! | values | [`ParFor::reduce`], [`ParFor::reduce_chunks`], [`ParFor::try_reduce`], [`ParFor::count`], [`ParFor::min`], [`ParFor::max`] |
 //! | vectors | [`ParFor::collect`], [`ParFor::filter_map`], [`ParFor::flat_map`] |
@@ -19,6 +19,7 @@
 //! as that can pay, then sleeps.
 
 mod cancel;
+mod chunk;
 mod collapse;
 mod collect;
 mod dealer;
@@ -37,11 +38,11 @@ pub(crate) mod stages;
 pub(crate) mod stop;
 pub(crate) mod turns;
 
+pub(crate) use chunk::static_block;
 pub use collapse::{ParFor2d, ParFor3d, par_for_2d, par_for_3d};
 pub use doacross::{Cross, Doacross, doacross};
 pub use ordered::Order;
 pub use pipeline::{Pipeline, Pipeline2d, pipeline, pipeline_2d};
-pub(crate) use schedule::static_block;
 pub use schedule::{Alpha, InvalidAlpha, InvalidSchedule, Schedule};
 pub use sections::{Sections, sections};
 pub use slices::{ParChunksMut, ParChunksMut2, par_chunks_mut};

@@ -3,10 +3,11 @@
 //! need not know their range before they begin. A new schedule of the library comes here and into
 //! [`Schedule`].
 
+use super::chunk::{Factoring, Trapezoid, guided_chunk, safe_chunk, static_block};
 use super::gather;
 use super::grain::Grain;
 use super::ranges::Ranges;
-use super::schedule::{Factoring, Schedule, Trapezoid, guided_chunk, safe_chunk, static_block};
+use super::schedule::Schedule;
 use super::stop::Stop;
 use crate::parts::{self, TeamOrParts};
 use engine::local::local;

@@ -12,7 +12,7 @@
 //! # Papers
 //! P1 section 5.2 (F9): ordered loops pipelined with blocking, one and two dimensions.
 
-use super::schedule::static_block;
+use super::chunk::static_block;
 use super::stages::Stage;
 use super::stop::Stop;
 use crate::parts;

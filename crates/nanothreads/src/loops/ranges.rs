@@ -30,7 +30,7 @@
 //! Markatos & LeBlanc 1992. Deviations: thieves take from the end, which leaves the owner what is
 //! next to its own (and R3). The lock of the published queue is an exchange of the word.
 
-use super::schedule::static_block;
+use super::chunk::static_block;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
