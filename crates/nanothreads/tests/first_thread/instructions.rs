@@ -37,9 +37,9 @@ const CASES: [(&str, Option<&str>); 12] = [
 ];
 
 /// The most instructions of a region in an optimised build, as they were counted last
-/// (`cargo test --profile bench -p nanothreads --test first_thread -- instructions`). A hundred of a
-/// kept team's are its members' marks that they have ended their bodies, without which a member that
-/// waits for one of them would wait for ever.
+/// (`cargo test --profile bench -p nanothreads --test first_thread -- instructions`). A hundred
+/// of a kept team's are its members' marks that they have ended their bodies, without which a
+/// member that waits for one of them would wait for ever.
 const BARS: [(&str, u64); 3] = [("lines", 310), ("safe broadcast", 605), ("kept team", 769)];
 /// Part of a bar by which another compiler may exceed it.
 const TOLERANCE: f64 = 0.05;
