@@ -15,7 +15,7 @@
 //! | `node`, `successors`, `skip` | any thread: see their types |
 //! | `links`, `mutexes` before it is ready | the creator |
 //! | `mutexes`, `claimed` | the thread that moves it on, one at a time: the last share, or the lock of the mutex, hands it over |
-//! | `strand` | the creator until it is ready, then its home's thread |
+//! | `body`, `fiber`, `pause` | the creator until it is ready, then its home's thread |
 //! | `name`, `priority`, `number`, .. | not written after the creation |
 //!
 //! # Invariants
@@ -25,7 +25,7 @@
 use crate::tasks::body::Body;
 use crate::tasks::fiber::Fiber;
 use crate::tasks::inherited::{Inherited, Settings};
-use crate::tasks::node::{Node, Phase, ScopeId};
+use crate::tasks::node::{Node, Phase};
 use crate::tasks::overflow::Label;
 use crate::tasks::pool::{FreeList, Store};
 use crate::tasks::successors::{Link, Successors};
@@ -71,22 +71,37 @@ impl Traits {
 #[repr(C)]
 pub(crate) struct Nano {
     pub(crate) node: Node,
-    pub(crate) successors: Successors<NanoPtr>,
-    /// A predecessor panicked: not to be started.
-    skip: AtomicBool,
     /// Its memory is a free list's; else that of an `Arc`.
     pooled: bool,
-    is_suspendable: bool,
-    priority: i32,
+    pause: Cell<Pause>,
     creator: u32,
     number: u64,
     /// What plain tasks do not have.
     rare: Option<Box<Rare>>,
-    strand: Strand,
+    /// The fiber on whose stack it runs, once it has started; null: it runs on the member's own.
+    fiber: Cell<*const Fiber>,
+    body: UnsafeCell<Body>,
 }
 
-/// What a task that was described in detail has beside the others.
+/// Which scope a nano-thread belongs to: the address of its scheduler, which is compared only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScopeId(*const ());
+
+impl ScopeId {
+    /// That of the scope with this scheduler.
+    pub(crate) const fn of<S>(scheduler: *const S) -> Self {
+        Self(scheduler.cast())
+    }
+}
+
+/// What a task that was described in detail has beside the others: it can be named.
 struct Rare {
+    scope: ScopeId,
+    successors: Successors<NanoPtr>,
+    /// A predecessor panicked: not to be started.
+    skip: AtomicBool,
+    is_suspendable: bool,
+    priority: i32,
     stack_size: usize,
     name: Option<Cow<'static, str>>,
     inherited: Inherited,
@@ -100,6 +115,7 @@ struct Rare {
 
 /// Why a started nano-thread does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Pause {
     /// It waits, or it runs.
     Waits,
@@ -107,14 +123,6 @@ pub(crate) enum Pause {
     Due,
     /// It lets others go first.
     Yields,
-}
-
-/// The running half of a nano-thread.
-struct Strand {
-    body: UnsafeCell<Body>,
-    /// The fiber on whose stack it runs, once it has started; null: it runs on the member's own.
-    fiber: Cell<*const Fiber>,
-    pause: Cell<Pause>,
 }
 
 // SAFETY: - the table in the module head says which thread touches which cell, and what hands it
@@ -180,16 +188,15 @@ impl NanoPtr {
     pub(crate) fn pooled(
         (free_list, store): (&FreeList, &Store<Nano>),
         up: *const Node,
-        scope: ScopeId,
         creator: u32,
         number: u64,
         fill: impl FnOnce(&mut Body),
     ) -> Self {
         let place = store.take(free_list);
         // SAFETY: - a fresh place for a descriptor.
-        unsafe { place.write(Nano::value(up, scope, Body::empty(), None, creator, number, true)) };
+        unsafe { place.write(Nano::value(up, Body::empty(), None, creator, number, true)) };
         // SAFETY: - written just now.
-        fill(unsafe { (*place).strand.body.get_mut() });
+        fill(unsafe { (*place).body.get_mut() });
         Self(NonNull::new(place).expect("a place has an address"))
     }
 }
@@ -211,32 +218,34 @@ impl Rare {
 }
 
 impl Nano {
-    /// A nano-thread below `up`, with one share that the creator holds.
+    /// A nano-thread below `up`, with one share that the creator holds. Where it is described, with
+    /// traits, it says of which scope it is.
     pub(crate) fn new(
         up: *const Node,
-        scope: ScopeId,
         body: Body,
-        traits: Option<Traits>,
+        described: Option<(Traits, ScopeId)>,
         creator: u32,
         number: u64,
     ) -> Arc<Self> {
-        Arc::new(Self::value(up, scope, body, traits, creator, number, false))
+        Arc::new(Self::value(up, body, described, creator, number, false))
     }
 
     #[inline(always)]
     fn value(
         up: *const Node,
-        scope: ScopeId,
         body: Body,
-        traits: Option<Traits>,
+        described: Option<(Traits, ScopeId)>,
         creator: u32,
         number: u64,
         pooled: bool,
     ) -> Self {
-        let priority = traits.as_ref().map_or(0, |traits| traits.priority);
-        let is_suspendable = traits.as_ref().is_some_and(|traits| traits.is_suspendable);
-        let rare = traits.map(|traits| {
+        let rare = described.map(|(traits, scope)| {
             Box::new(Rare {
+                scope,
+                successors: Successors::new(),
+                skip: AtomicBool::new(false),
+                is_suspendable: traits.is_suspendable,
+                priority: traits.priority,
                 stack_size: traits.stack_size,
                 name: traits.name,
                 inherited: traits.inherited,
@@ -247,20 +256,14 @@ impl Nano {
             })
         });
         Self {
-            node: Node::new(up, scope),
-            successors: Successors::new(),
-            skip: AtomicBool::new(false),
+            node: Node::new(up),
             pooled,
-            is_suspendable,
-            priority,
+            pause: Cell::new(Pause::Waits),
             creator,
             number,
             rare,
-            strand: Strand {
-                body: UnsafeCell::new(body),
-                fiber: Cell::new(ptr::null()),
-                pause: Cell::new(Pause::Waits),
-            },
+            fiber: Cell::new(ptr::null()),
+            body: UnsafeCell::new(body),
         }
     }
 
@@ -278,17 +281,22 @@ impl Nano {
     }
 
     pub(crate) fn priority(&self) -> i32 {
-        self.priority
+        self.rare.as_ref().map_or(0, |rare| rare.priority)
+    }
+
+    /// Whether it is of that scope. For tasks that can be named.
+    pub(crate) fn is_of(&self, scope: ScopeId) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.scope == scope)
     }
 
     /// True when it has no dependences and nothing can name it.
     pub(crate) fn is_plain(&self) -> bool {
-        self.pooled
+        self.rare.is_none()
     }
 
     /// True when its body and all its children are done. For tasks that can be named.
     pub(crate) fn is_finished(&self) -> bool {
-        self.successors.is_closed()
+        self.rare.as_ref().is_some_and(|rare| rare.successors.is_closed())
     }
 
     /// Makes `self` wait for `predecessor`, unless that is finished.
@@ -296,6 +304,7 @@ impl Nano {
     /// # Safety
     /// - The caller creates `self`, and holds its share. `this` is the queue's reference to `self`.
     pub(crate) unsafe fn follow(&self, this: NanoPtr, predecessor: &Nano) {
+        let Some(before) = predecessor.rare.as_ref() else { return };
         if predecessor.is_finished() {
             if predecessor.is_skipped() {
                 self.skip();
@@ -311,7 +320,7 @@ impl Nano {
             .unwrap_or_else(|| Link::boxed(this));
         // SAFETY: - the link is fresh; an inline one stays in place until all predecessors have
         // released `self`.
-        if !unsafe { predecessor.successors.push(link) } {
+        if !unsafe { before.successors.push(link) } {
             // SAFETY: - it was not pushed.
             unsafe { Link::discard(link) };
             let last = self.node.inputs.release(1);
@@ -361,12 +370,21 @@ impl Nano {
     pub(crate) fn skip(&self) {
         // ORDERING: Relaxed - the release of the share, or the closing of the successors, carries
         // it.
-        self.skip.store(true, Relaxed);
+        if let Some(rare) = &self.rare {
+            rare.skip.store(true, Relaxed);
+        }
+    }
+
+    /// Closes the list of its successors and calls `take` with each, oldest first. Once.
+    pub(crate) fn close_successors(&self, take: impl FnMut(NanoPtr)) {
+        if let Some(rare) = &self.rare {
+            rare.successors.close(take);
+        }
     }
 
     pub(crate) fn is_skipped(&self) -> bool {
         // ORDERING: Relaxed - see `skip`.
-        self.skip.load(Relaxed)
+        self.rare.as_ref().is_some_and(|rare| rare.skip.load(Relaxed))
     }
 
     pub(crate) fn is_started(&self) -> bool {
@@ -381,7 +399,7 @@ impl Nano {
     pub(crate) unsafe fn call_body(&self, handle: *const ()) {
         // SAFETY: - caller's contract: no other thread touches the closure of a started
         //           nano-thread.
-        unsafe { (*self.strand.body.get()).call(handle) };
+        unsafe { (*self.body.get()).call(handle) };
     }
 
     /// Drops its closure: it is not going to run.
@@ -390,7 +408,7 @@ impl Nano {
     /// - By its home, in the place of `call_body`.
     pub(crate) unsafe fn discard_body(&self) {
         // SAFETY: - as in `call_body`.
-        unsafe { (*self.strand.body.get()).discard() };
+        unsafe { (*self.body.get()).discard() };
     }
 
     /// Bytes of stack that it asked for; 0: the default.
@@ -417,27 +435,27 @@ impl Nano {
     /// It may go on whenever its wait is over. Else only when all that were started after it on its
     /// thread have ended, but for those that are suspendable themselves.
     pub(crate) fn is_suspendable(&self) -> bool {
-        self.is_suspendable
+        self.rare.as_ref().is_some_and(|rare| rare.is_suspendable)
     }
 
     /// Why it does not run. By its home.
     pub(crate) fn pause(&self) -> Pause {
-        self.strand.pause.get()
+        self.pause.get()
     }
 
     /// Says so. By its home.
     pub(crate) fn set_pause(&self, pause: Pause) {
-        self.strand.pause.set(pause);
+        self.pause.set(pause);
     }
 
     /// It starts on `fiber`. By its home.
     pub(crate) fn set_fiber(&self, fiber: *const Fiber) {
-        self.strand.fiber.set(fiber);
+        self.fiber.set(fiber);
     }
 
     /// The fiber on whose stack it is. By its home.
     pub(crate) fn fiber(&self) -> *const Fiber {
-        self.strand.fiber.get()
+        self.fiber.get()
     }
 
     /// Goes back to the loop that resumed it, until it is resumed again.
@@ -466,6 +484,6 @@ mod tests {
     fn a_queued_task_takes_no_more_memory_than_it_did() {
         let captures = 48;
         let beside = size_of::<Nano>() - captures + size_of::<NanoPtr>();
-        assert!(beside <= 160, "{beside} bytes beside the captures");
+        assert!(beside <= 96, "{beside} bytes beside the captures");
     }
 }

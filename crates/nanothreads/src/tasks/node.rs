@@ -7,7 +7,7 @@
 //! one node gives their shares up together ([`held`](super::held)).
 //!
 //! # What touches what
-//! `inputs`, `failed`, `cancelled`, `panic`: any thread that holds a share. `phase`: written by the
+//! `inputs`, `cancelled`, `panic`: any thread that holds a share. `phase`: written by the
 //! owner's thread before it gives its share up; read by the last one. `waiter`, `signalled`,
 //! `credits`: the home's thread only. `link`: the inbox.
 //!
@@ -19,17 +19,17 @@
 use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::inputs::Inputs;
 use crate::tasks::ready::inbox::Item;
-use engine::panics::{FirstPanic, Payload};
+use engine::panics::{Payload, discard};
 use platform::sync::HandCell;
 use platform::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::cell::Cell;
 use std::ptr;
 
 /// Shares that an owner takes at once for its children.
-const CREDITS: usize = 64;
+const CREDITS: u8 = 64;
 
 /// What the last share of a node's inputs means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,37 +45,24 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// Which scope a node belongs to: the address of its scheduler, which is compared only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ScopeId(*const ());
-
-impl ScopeId {
-    /// That of the scope with this scheduler.
-    pub(crate) const fn of<S>(scheduler: *const S) -> Self {
-        Self(scheduler.cast())
-    }
-}
-
 /// See the module head.
 pub(crate) struct Node {
     pub(crate) inputs: Inputs,
     phase: AtomicU8,
     /// The member on whose thread the owner runs; set when it starts.
     home: AtomicU32,
-    /// A child panicked, and the payload has not been taken yet.
-    failed: AtomicBool,
     /// Descendants that have not started are not to be started any more.
     cancelled: AtomicBool,
-    panic: FirstPanic,
+    /// The payload of the first child that panicked, in a box of its own.
+    panic: AtomicPtr<Payload>,
     /// The node that this one belongs to; null for the body of a scope.
     pub(crate) up: *const Node,
-    pub(crate) scope: ScopeId,
     /// The nano-thread that was switched away from to wait here. `None`: the wait watches
     /// `signalled`.
     waiter: Cell<Option<NanoPtr>>,
     signalled: Cell<bool>,
     /// Shares that the owner holds for children to come, beside its own.
-    credits: Cell<usize>,
+    credits: Cell<u8>,
     link: HandCell<*const Node>,
 }
 
@@ -89,16 +76,14 @@ unsafe impl Item for Node {
 
 impl Node {
     /// A node below `up` whose owner has not started.
-    pub(crate) fn new(up: *const Node, scope: ScopeId) -> Self {
+    pub(crate) fn new(up: *const Node) -> Self {
         Self {
             inputs: Inputs::new(),
             phase: AtomicU8::new(Phase::New as u8),
             home: AtomicU32::new(0),
-            failed: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
-            panic: FirstPanic::default(),
+            panic: AtomicPtr::new(ptr::null_mut()),
             up,
-            scope,
             waiter: Cell::new(None),
             signalled: Cell::new(false),
             credits: Cell::new(0),
@@ -107,8 +92,8 @@ impl Node {
     }
 
     /// A node below `up` whose owner runs on member `home` now.
-    pub(crate) fn running(up: *const Node, scope: ScopeId, home: u32) -> Self {
-        let node = Self::new(up, scope);
+    pub(crate) fn running(up: *const Node, home: u32) -> Self {
+        let node = Self::new(up);
         node.start(home);
         node
     }
@@ -149,7 +134,7 @@ impl Node {
     pub(crate) fn share_for_child(&self) {
         let credits = self.credits.get();
         if credits == 0 {
-            self.inputs.add_near(1, CREDITS);
+            self.inputs.add_near(1, CREDITS.into());
             self.credits.set(CREDITS - 1);
         } else {
             self.credits.set(credits - 1);
@@ -158,7 +143,7 @@ impl Node {
 
     /// The shares that the owner holds: to be given up together.
     pub(crate) fn own_shares(&self) -> usize {
-        1 + self.credits.get()
+        1 + usize::from(self.credits.get())
     }
 
     /// Waits for the children that the owner has created. By the owner's thread; `waiter` says
@@ -201,24 +186,31 @@ impl Node {
         self.signalled.get()
     }
 
-    /// Keeps a payload for the joiner at this node; the first one wins.
+    /// Keeps a payload for the joiner at this node; the first one wins. One exchange: a child that
+    /// is forked meanwhile finds a whole payload, or none.
+    #[cold]
     pub(crate) fn keep_panic(&self, payload: Payload) {
-        self.panic.keep(payload);
+        let kept = Box::into_raw(Box::new(payload));
         // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up
-        // after this.
-        self.failed.store(true, Release);
+        // after this. Relaxed: nothing is read.
+        if self.panic.compare_exchange(ptr::null_mut(), kept, Release, Relaxed).is_err() {
+            // SAFETY: - made above, and not given away.
+            discard(*unsafe { Box::from_raw(kept) });
+        }
     }
 
     /// The payload of the first child that panicked. By the owner, or by the thread that finishes
     /// the nano-thread.
     pub(crate) fn take_panic(&self) -> Option<Payload> {
         // ORDERING: Acquire - pairs with `keep_panic`.
-        if !self.failed.load(Acquire) {
+        let kept = self.panic.load(Acquire);
+        if kept.is_null() {
             return None;
         }
-        // ORDERING: Relaxed - only the owner takes.
-        self.failed.store(false, Relaxed);
-        self.panic.take()
+        // ORDERING: Relaxed - only the owner takes, and a payload that is there is not replaced.
+        self.panic.store(ptr::null_mut(), Relaxed);
+        // SAFETY: - made by `keep_panic`, and taken once.
+        Some(*unsafe { Box::from_raw(kept) })
     }
 
     /// Asks all descendants not to start.

@@ -424,7 +424,7 @@ impl Scheduler {
         // SAFETY: - caller's contract.
         let this = unsafe { nano.get() };
         let skipped = this.is_skipped();
-        this.successors.close(|next| {
+        this.close_successors(|next| {
             // SAFETY: - it waits for our share.
             let successor = unsafe { next.get() };
             if skipped {

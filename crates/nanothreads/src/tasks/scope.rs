@@ -10,9 +10,9 @@ use crate::join;
 use crate::parts;
 use crate::tasks::body::Body;
 use crate::tasks::depend::Table;
-use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
 use crate::tasks::inherited::Inherited;
-use crate::tasks::node::{Node, Phase, ScopeId};
+use crate::tasks::node::{Node, Phase};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::{Seat, Start};
 use crate::tasks::watch;
@@ -182,7 +182,7 @@ where
     }
     // SAFETY: - caller's contract: member 0's field.
     let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
-    let node = Node::running(ptr::null(), ScopeId::of(Arc::as_ptr(scheduler)), 0);
+    let node = Node::running(ptr::null(), 0);
     // SAFETY: - the node is on this frame until all its children are done; the seat is ours.
     let result = unsafe { run_and_join(&node, seat, false, Inherited::NONE, body) };
     scheduler.end();
@@ -277,10 +277,10 @@ impl<'scope> Scope<'scope> {
         self.node().share_for_child();
         let seat = self.seat();
         let memory = (seat.free_list(), &self.scheduler().store);
-        let (scope, creator, number) = (self.id(), self.creator(), seat.next_number());
+        let (creator, number) = (self.creator(), seat.next_number());
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };
-        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scope, creator, number, fill));
+        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, creator, number, fill));
     }
 
     /// As `spawn`, in a group that has settings.
@@ -363,7 +363,8 @@ impl<'scope> Scope<'scope> {
         let seat = self.seat();
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        Nano::new(self.node, self.id(), body, Some(traits), self.creator(), seat.next_number())
+        let described = Some((traits, self.id()));
+        Nano::new(self.node, body, described, self.creator(), seat.next_number())
     }
 
     fn id(&self) -> ScopeId {
