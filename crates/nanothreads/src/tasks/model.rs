@@ -6,7 +6,7 @@
 //! library's; and tasks run on the member's own stack.
 
 use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
-use crate::tasks::node::Node;
+use crate::tasks::node::{Node, Wait};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::Seat;
 use engine::wait_point::Look;
@@ -153,10 +153,10 @@ impl Team {
     pub(super) unsafe fn wait(&self) {
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(0) };
-        let sleep = |_| {
+        let sleep = |wait: &Wait| {
             self.scheduler.members[0].point.sleep_until(|| {
                 seat.receive();
-                Look::from(self.creator.is_signalled())
+                Look::from(wait.is_signalled())
             });
         };
         self.creator.await_children(|| None, sleep);

@@ -12,7 +12,7 @@ use crate::tasks::body::Body;
 use crate::tasks::depend::Table;
 use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
 use crate::tasks::inherited::Inherited;
-use crate::tasks::node::{Node, Phase};
+use crate::tasks::node::{Node, Phase, Wait, Waiter};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::{Seat, Start};
 use crate::tasks::watch;
@@ -321,10 +321,10 @@ impl<'scope> Scope<'scope> {
     /// [while a nano-thread waits](Self#while-a-nano-thread-waits).
     pub fn yield_now(&self) {
         match self.switchable() {
-            Some(strand) => {
+            Some(waiter) => {
                 self.seat().note_yield();
                 // SAFETY: - it runs now, and this is its stack.
-                unsafe { strand.get().suspend() };
+                unsafe { Wait::of_yield(waiter) };
             }
             None => self.seat().run_another(),
         }
@@ -334,14 +334,14 @@ impl<'scope> Scope<'scope> {
     pub(crate) fn join(&self) -> Option<Payload> {
         self.assert_current();
         let node = self.node();
-        let leave = |waiter: Option<NanoPtr>| match waiter {
+        let leave = |wait: &Wait| match wait.waiter() {
             // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does
             //           not matter when the last child tells it.
-            Some(waiter) => unsafe { waiter.get().suspend() },
+            Some(waiter) => unsafe { (*waiter.fiber).suspend() },
             None => {
                 // The children use what the caller would free.
                 let guard = NoUnwinding::enter();
-                self.seat().work_until(|| node.is_signalled());
+                self.seat().work_until(|| wait.is_signalled());
                 guard.leave();
             }
         };
@@ -392,8 +392,10 @@ impl<'scope> Scope<'scope> {
 
     /// The nano-thread that the caller is, if its stack may be left now. Not on a kernel thread's
     /// own stack, and not while a region that it forked is open on this kernel thread.
-    pub(crate) fn switchable(&self) -> Option<NanoPtr> {
-        self.owner.filter(|&strand| self.is_on_fiber && self.seat().can_switch_from(strand))
+    pub(crate) fn switchable(&self) -> Option<Waiter> {
+        let seat = self.seat();
+        let nano = self.owner.filter(|&nano| self.is_on_fiber && seat.can_switch_from(nano))?;
+        Some(Waiter { nano, fiber: seat.resumed() })
     }
 
     pub(crate) fn inherited(&self) -> Inherited {
