@@ -1,6 +1,7 @@
 //! The closure of a nano-thread, stored in the descriptor: one allocation for both while the
 //! captures are small.
 
+use std::marker::PhantomData;
 use std::mem::{MaybeUninit, align_of, size_of};
 
 /// Words of captures that are stored inline.
@@ -10,9 +11,23 @@ type Words = [usize; INLINE];
 
 /// A closure that is called once with a pointer to its context, or dropped.
 pub(crate) struct Body {
+    /// `None`: there is no closure, or it is gone.
+    calls: Option<&'static Calls>,
     words: MaybeUninit<Words>,
+}
+
+/// What can be done with a closure, once: in a table, so that a body has one word for it.
+struct Calls {
     call: unsafe fn(*mut Words, *const ()),
     discard: unsafe fn(*mut Words),
+}
+
+/// Tables for a closure `F`.
+struct Of<F>(PhantomData<F>);
+
+impl<F: FnOnce(*const ())> Of<F> {
+    const INLINE: &'static Calls = &Calls { call: call_inline::<F>, discard: discard_inline::<F> };
+    const BOXED: &'static Calls = &Calls { call: call_boxed::<F>, discard: discard_boxed::<F> };
 }
 
 // SAFETY: - `new` takes only `Send` closures; the words hold one, or the box of one.
@@ -26,7 +41,7 @@ impl Body {
     /// Without a closure: to be filled before anything else.
     #[inline]
     pub(crate) const fn empty() -> Self {
-        Self { words: MaybeUninit::uninit(), call: |_, _| {}, discard: |_| {} }
+        Self { calls: None, words: MaybeUninit::uninit() }
     }
 
     /// Stores `closure`, whose argument points to the context that it runs in.
@@ -51,12 +66,12 @@ impl Body {
         if fits::<F>() {
             // SAFETY: - size and alignment were checked; nothing is overwritten.
             unsafe { words.cast::<F>().write(closure) };
-            (self.call, self.discard) = (call_inline::<F>, discard_inline::<F>);
+            self.calls = Some(Of::<F>::INLINE);
         } else {
             let boxed = Box::into_raw(Box::new(closure));
             // SAFETY: - a thin pointer is one word.
             unsafe { words.cast::<*mut F>().write(boxed) };
-            (self.call, self.discard) = (call_boxed::<F>, discard_boxed::<F>);
+            self.calls = Some(Of::<F>::BOXED);
         }
     }
 
@@ -66,12 +81,11 @@ impl Body {
     /// - `context` is what the closure expects. Neither `call` nor `discard` was called before.
     #[inline]
     pub(crate) unsafe fn call(&mut self, context: *const ()) {
-        let (call, words) = (self.call, self.words.as_mut_ptr());
         // The closure moves out of `words` below: nothing is left to drop.
-        self.discard = |_| {};
-        // SAFETY: - `call` belongs to what `words` hold, which is called once; the context is the
+        let Some(calls) = self.calls.take() else { return };
+        // SAFETY: - `calls` belong to what `words` hold, which is called once; the context is the
         // caller's contract.
-        unsafe { call(words, context) };
+        unsafe { (calls.call)(self.words.as_mut_ptr(), context) };
     }
 }
 
@@ -79,10 +93,9 @@ impl Body {
     /// Drops the closure, unless it was called.
     pub(crate) fn discard(&mut self) {
         // What is dropped here must not be dropped again, also when that panics.
-        let discard = std::mem::replace(&mut self.discard, |_| {});
-        // SAFETY: - `discard` belongs to what `words` hold; `call` replaced it when that was moved
-        // out.
-        unsafe { discard(self.words.as_mut_ptr()) };
+        let Some(calls) = self.calls.take() else { return };
+        // SAFETY: - `calls` belong to what `words` hold; `call` took them when that was moved out.
+        unsafe { (calls.discard)(self.words.as_mut_ptr()) };
     }
 }
 

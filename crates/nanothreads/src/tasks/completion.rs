@@ -1,8 +1,8 @@
 //! Events from outside that a nano-thread waits for, and tasks from outside.
 
-use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
 use crate::tasks::inherited::Inherited;
-use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::node::Node;
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::scope::{Scope, body_of};
 use std::fmt;
@@ -103,7 +103,7 @@ impl<'scope> Spawner<'scope> {
         // SAFETY: - the share keeps the group open whose settings these are.
         let traits = (!self.inherited.is_none()).then(|| unsafe { Traits::of(self.inherited) });
         let scope = ScopeId::of(Arc::as_ptr(scheduler));
-        let nano = Nano::new(*node, scope, body, traits, u32::MAX, 0);
+        let nano = Nano::new(*node, body, traits.map(|traits| (traits, scope)), u32::MAX, 0);
         scheduler.enqueue_from_outside(NanoPtr::new(nano));
     }
 }

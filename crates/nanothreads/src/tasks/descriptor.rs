@@ -15,8 +15,20 @@
 //! | `node`, `successors`, `skip` | any thread: see their types |
 //! | `links`, `mutexes` before it is ready | the creator |
 //! | `mutexes`, `claimed` | the thread that moves it on, one at a time: the last share, or the lock of the mutex, hands it over |
-//! | `strand` | the creator until it is ready, then its home's thread |
+//! | `body` | the creator until it is ready, then its home's thread |
 //! | `name`, `priority`, `number`, .. | not written after the creation |
+//!
+//! # Memory
+//! A plain task that waits in a queue takes 112 bytes, whatever it captures: 48 of room for that,
+//! and 64 beside it.
+//! | bytes | what |
+//! |---|---|
+//! | 40 | `node` |
+//! | 8 | `rare` |
+//! | 8 | what to do with the closure ([`Body`]) |
+//! | 8 | the queue's pointer (16 right after the queue grew) |
+//!
+//! A smaller closure pays for the whole room, a larger one for a box as well: places have one size.
 //!
 //! # Invariants
 //! I1  A started nano-thread is resumed and ended on its home's thread: its stack may hold what is
@@ -25,7 +37,7 @@
 use crate::tasks::body::Body;
 use crate::tasks::fiber::Fiber;
 use crate::tasks::inherited::{Inherited, Settings};
-use crate::tasks::node::{Node, Phase, ScopeId};
+use crate::tasks::node::{Node, Pause, Phase};
 use crate::tasks::overflow::Label;
 use crate::tasks::pool::{FreeList, Store};
 use crate::tasks::successors::{Link, Successors};
@@ -71,22 +83,30 @@ impl Traits {
 #[repr(C)]
 pub(crate) struct Nano {
     pub(crate) node: Node,
-    pub(crate) successors: Successors<NanoPtr>,
-    /// A predecessor panicked: not to be started.
-    skip: AtomicBool,
-    /// Its memory is a free list's; else that of an `Arc`.
-    pooled: bool,
-    is_suspendable: bool,
-    priority: i32,
-    creator: u32,
-    number: u64,
     /// What plain tasks do not have.
     rare: Option<Box<Rare>>,
-    strand: Strand,
+    body: UnsafeCell<Body>,
 }
 
-/// What a task that was described in detail has beside the others.
+/// Which scope a nano-thread belongs to: the address of its scheduler, which is compared only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScopeId(*const ());
+
+impl ScopeId {
+    /// That of the scope with this scheduler.
+    pub(crate) const fn of<S>(scheduler: *const S) -> Self {
+        Self(scheduler.cast())
+    }
+}
+
+/// What a task that was described in detail has beside the others: it can be named.
 struct Rare {
+    scope: ScopeId,
+    successors: Successors<NanoPtr>,
+    /// A predecessor panicked: not to be started.
+    skip: AtomicBool,
+    is_suspendable: bool,
+    priority: i32,
     stack_size: usize,
     name: Option<Cow<'static, str>>,
     inherited: Inherited,
@@ -96,25 +116,6 @@ struct Rare {
     mutexes: UnsafeCell<Vec<Arc<TaskMutex<NanoPtr>>>>,
     /// How many of them are passed.
     claimed: Cell<usize>,
-}
-
-/// Why a started nano-thread does not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pause {
-    /// It waits, or it runs.
-    Waits,
-    /// Its wait is over.
-    Due,
-    /// It lets others go first.
-    Yields,
-}
-
-/// The running half of a nano-thread.
-struct Strand {
-    body: UnsafeCell<Body>,
-    /// The fiber on whose stack it runs, once it has started; null: it runs on the member's own.
-    fiber: Cell<*const Fiber>,
-    pause: Cell<Pause>,
 }
 
 // SAFETY: - the table in the module head says which thread touches which cell, and what hands it
@@ -163,7 +164,7 @@ impl NanoPtr {
     pub(crate) unsafe fn release(self, free_list: Option<&FreeList>, store: &Store<Nano>) {
         let nano = self.0.as_ptr();
         // SAFETY: - caller's contract: the reference is still there.
-        if !unsafe { (*nano).pooled } {
+        if !unsafe { (*nano).node.is_pooled() } {
             // SAFETY: - `new` leaked one reference; the caller gives it up.
             drop(unsafe { Arc::from_raw(nano.cast_const()) });
             return;
@@ -180,16 +181,15 @@ impl NanoPtr {
     pub(crate) fn pooled(
         (free_list, store): (&FreeList, &Store<Nano>),
         up: *const Node,
-        scope: ScopeId,
         creator: u32,
         number: u64,
         fill: impl FnOnce(&mut Body),
     ) -> Self {
         let place = store.take(free_list);
         // SAFETY: - a fresh place for a descriptor.
-        unsafe { place.write(Nano::value(up, scope, Body::empty(), None, creator, number, true)) };
+        unsafe { place.write(Nano::value(up, Body::empty(), None, creator, number, true)) };
         // SAFETY: - written just now.
-        fill(unsafe { (*place).strand.body.get_mut() });
+        fill(unsafe { (*place).body.get_mut() });
         Self(NonNull::new(place).expect("a place has an address"))
     }
 }
@@ -211,32 +211,34 @@ impl Rare {
 }
 
 impl Nano {
-    /// A nano-thread below `up`, with one share that the creator holds.
+    /// A nano-thread below `up`, with one share that the creator holds. Where it is described, with
+    /// traits, it says of which scope it is.
     pub(crate) fn new(
         up: *const Node,
-        scope: ScopeId,
         body: Body,
-        traits: Option<Traits>,
+        described: Option<(Traits, ScopeId)>,
         creator: u32,
         number: u64,
     ) -> Arc<Self> {
-        Arc::new(Self::value(up, scope, body, traits, creator, number, false))
+        Arc::new(Self::value(up, body, described, creator, number, false))
     }
 
     #[inline(always)]
     fn value(
         up: *const Node,
-        scope: ScopeId,
         body: Body,
-        traits: Option<Traits>,
+        described: Option<(Traits, ScopeId)>,
         creator: u32,
         number: u64,
         pooled: bool,
     ) -> Self {
-        let priority = traits.as_ref().map_or(0, |traits| traits.priority);
-        let is_suspendable = traits.as_ref().is_some_and(|traits| traits.is_suspendable);
-        let rare = traits.map(|traits| {
+        let rare = described.map(|(traits, scope)| {
             Box::new(Rare {
+                scope,
+                successors: Successors::new(),
+                skip: AtomicBool::new(false),
+                is_suspendable: traits.is_suspendable,
+                priority: traits.priority,
                 stack_size: traits.stack_size,
                 name: traits.name,
                 inherited: traits.inherited,
@@ -246,22 +248,7 @@ impl Nano {
                 claimed: Cell::new(0),
             })
         });
-        Self {
-            node: Node::new(up, scope),
-            successors: Successors::new(),
-            skip: AtomicBool::new(false),
-            pooled,
-            is_suspendable,
-            priority,
-            creator,
-            number,
-            rare,
-            strand: Strand {
-                body: UnsafeCell::new(body),
-                fiber: Cell::new(ptr::null()),
-                pause: Cell::new(Pause::Waits),
-            },
-        }
+        Self { node: Node::new(up, creator, number, pooled), rare, body: UnsafeCell::new(body) }
     }
 
     /// The nano-thread whose own node `node` is, as [`NanoPtr::node`] gave it.
@@ -278,17 +265,22 @@ impl Nano {
     }
 
     pub(crate) fn priority(&self) -> i32 {
-        self.priority
+        self.rare.as_ref().map_or(0, |rare| rare.priority)
+    }
+
+    /// Whether it is of that scope. For tasks that can be named.
+    pub(crate) fn is_of(&self, scope: ScopeId) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.scope == scope)
     }
 
     /// True when it has no dependences and nothing can name it.
     pub(crate) fn is_plain(&self) -> bool {
-        self.pooled
+        self.rare.is_none()
     }
 
     /// True when its body and all its children are done. For tasks that can be named.
     pub(crate) fn is_finished(&self) -> bool {
-        self.successors.is_closed()
+        self.rare.as_ref().is_some_and(|rare| rare.successors.is_closed())
     }
 
     /// Makes `self` wait for `predecessor`, unless that is finished.
@@ -296,6 +288,7 @@ impl Nano {
     /// # Safety
     /// - The caller creates `self`, and holds its share. `this` is the queue's reference to `self`.
     pub(crate) unsafe fn follow(&self, this: NanoPtr, predecessor: &Nano) {
+        let Some(before) = predecessor.rare.as_ref() else { return };
         if predecessor.is_finished() {
             if predecessor.is_skipped() {
                 self.skip();
@@ -311,7 +304,7 @@ impl Nano {
             .unwrap_or_else(|| Link::boxed(this));
         // SAFETY: - the link is fresh; an inline one stays in place until all predecessors have
         // released `self`.
-        if !unsafe { predecessor.successors.push(link) } {
+        if !unsafe { before.successors.push(link) } {
             // SAFETY: - it was not pushed.
             unsafe { Link::discard(link) };
             let last = self.node.inputs.release(1);
@@ -361,12 +354,21 @@ impl Nano {
     pub(crate) fn skip(&self) {
         // ORDERING: Relaxed - the release of the share, or the closing of the successors, carries
         // it.
-        self.skip.store(true, Relaxed);
+        if let Some(rare) = &self.rare {
+            rare.skip.store(true, Relaxed);
+        }
+    }
+
+    /// Closes the list of its successors and calls `take` with each, oldest first. Once.
+    pub(crate) fn close_successors(&self, take: impl FnMut(NanoPtr)) {
+        if let Some(rare) = &self.rare {
+            rare.successors.close(take);
+        }
     }
 
     pub(crate) fn is_skipped(&self) -> bool {
         // ORDERING: Relaxed - see `skip`.
-        self.skip.load(Relaxed)
+        self.rare.as_ref().is_some_and(|rare| rare.skip.load(Relaxed))
     }
 
     pub(crate) fn is_started(&self) -> bool {
@@ -381,7 +383,7 @@ impl Nano {
     pub(crate) unsafe fn call_body(&self, handle: *const ()) {
         // SAFETY: - caller's contract: no other thread touches the closure of a started
         //           nano-thread.
-        unsafe { (*self.strand.body.get()).call(handle) };
+        unsafe { (*self.body.get()).call(handle) };
     }
 
     /// Drops its closure: it is not going to run.
@@ -390,7 +392,7 @@ impl Nano {
     /// - By its home, in the place of `call_body`.
     pub(crate) unsafe fn discard_body(&self) {
         // SAFETY: - as in `call_body`.
-        unsafe { (*self.strand.body.get()).discard() };
+        unsafe { (*self.body.get()).discard() };
     }
 
     /// Bytes of stack that it asked for; 0: the default.
@@ -404,49 +406,41 @@ impl Nano {
         self.rare.as_ref().map_or(Inherited::NONE, |rare| rare.inherited)
     }
 
-    /// Which one it is, for the report of an overflow.
+    /// Which one it is, for the report of an overflow. By its home, before it starts.
     pub(crate) fn label(&self) -> Label {
         let name = self
             .rare
             .as_ref()
             .and_then(|rare| rare.name.as_deref())
             .map(|name| ptr::from_ref(name.as_bytes()));
-        Label { name, creator: self.creator, number: self.number }
+        let (creator, number) = self.node.origin();
+        Label { name, creator, number }
     }
 
     /// It may go on whenever its wait is over. Else only when all that were started after it on its
     /// thread have ended, but for those that are suspendable themselves.
     pub(crate) fn is_suspendable(&self) -> bool {
-        self.is_suspendable
+        self.rare.as_ref().is_some_and(|rare| rare.is_suspendable)
     }
 
     /// Why it does not run. By its home.
     pub(crate) fn pause(&self) -> Pause {
-        self.strand.pause.get()
+        self.node.pause.get()
     }
 
     /// Says so. By its home.
     pub(crate) fn set_pause(&self, pause: Pause) {
-        self.strand.pause.set(pause);
-    }
-
-    /// It starts on `fiber`. By its home.
-    pub(crate) fn set_fiber(&self, fiber: *const Fiber) {
-        self.strand.fiber.set(fiber);
+        self.node.pause.set(pause);
     }
 
     /// The fiber on whose stack it is. By its home.
-    pub(crate) fn fiber(&self) -> *const Fiber {
-        self.strand.fiber.get()
-    }
-
-    /// Goes back to the loop that resumed it, until it is resumed again.
     ///
     /// # Safety
-    /// - It runs now, on a fiber, and the caller is on its stack.
-    pub(crate) unsafe fn suspend(&self) {
-        // SAFETY: - set when it started; it is on its stack.
-        unsafe { (*self.fiber()).suspend() };
+    /// - It is suspended.
+    pub(crate) unsafe fn fiber(&self) -> *const Fiber {
+        // SAFETY: - caller's contract: the wait is on its stack.
+        let wait = unsafe { &*self.node.wait() };
+        wait.waiter().expect("what is suspended was switched away from").fiber
     }
 
     /// Keeps the payload of its own panic for its parent.
@@ -459,13 +453,12 @@ impl Nano {
 mod tests {
     use super::*;
 
-    /// A plain task that waits in a queue takes its descriptor, with captures of up to 48 bytes in
-    /// it, and a word of the queue. The aim is 64 bytes beside the captures: missed, since a
-    /// descriptor has the node of its children from the beginning.
+    /// A plain task that waits in a queue takes its descriptor, with room for captures of 48 bytes
+    /// in it, and a word of the queue.
     #[test]
-    fn a_queued_task_takes_no_more_memory_than_it_did() {
+    fn a_queued_task_takes_64_bytes_beside_the_room_for_its_captures() {
         let captures = 48;
         let beside = size_of::<Nano>() - captures + size_of::<NanoPtr>();
-        assert!(beside <= 160, "{beside} bytes beside the captures");
+        assert!(beside <= 64, "{beside} bytes beside the captures");
     }
 }

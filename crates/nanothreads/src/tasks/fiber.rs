@@ -155,7 +155,7 @@ impl Fiber {
         self.single
     }
 
-    /// From now on an overflow of this stack is that of `nano`.
+    /// From now on an overflow of this stack is that of `nano`, which is about to start.
     pub(super) fn label(&self, nano: &Nano) {
         self.guard.set_label(nano.label());
     }

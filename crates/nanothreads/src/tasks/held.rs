@@ -72,11 +72,10 @@ impl Held {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::tasks::node::ScopeId;
 
     #[test]
     fn shares_of_one_node_are_kept_until_they_are_taken() {
-        let nodes = [0, 0].map(|_| Node::running(ptr::null(), ScopeId::of(ptr::null::<()>()), 0));
+        let nodes = [0, 0].map(|_| Node::running(ptr::null(), 0));
         let [first, second] = [&raw const nodes[0], &raw const nodes[1]];
         let held = Held::new();
         assert!(!held.keep(first), "not noted");

@@ -5,8 +5,8 @@
 //! Models hand tasks over themselves, since loom does not see into the queues, which are a
 //! library's; and tasks run on the member's own stack.
 
-use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
-use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
+use crate::tasks::node::{Node, TaskWait};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::Seat;
 use engine::wait_point::Look;
@@ -51,7 +51,7 @@ impl fmt::Debug for Named {
 impl Team {
     /// A team of `size`, whose member 0 runs the creator.
     pub(super) fn new(size: usize) -> Self {
-        Self { scheduler: Scheduler::new(size), creator: Node::running(ptr::null(), NOWHERE, 0) }
+        Self { scheduler: Scheduler::new(size), creator: Node::running(ptr::null(), 0) }
     }
 
     /// # Safety
@@ -72,7 +72,7 @@ impl Team {
         let memory = (seat.free_list(), &self.scheduler.store);
         // SAFETY: - the task borrows nothing.
         let fill = |body: &mut crate::tasks::body::Body| unsafe { body.fill(move |_| task()) };
-        Child(NanoPtr::pooled(memory, &self.creator, NOWHERE, 0, seat.next_number(), fill))
+        Child(NanoPtr::pooled(memory, &self.creator, 0, seat.next_number(), fill))
     }
 
     /// Creates a task that others may come after.
@@ -96,7 +96,7 @@ impl Team {
         self.creator.share_for_child();
         // SAFETY: - the task borrows nothing.
         let body = unsafe { crate::tasks::body::Body::new(move |_| task()) };
-        let nano = Nano::new(&self.creator, NOWHERE, body, Some(Traits::default()), 0, 0);
+        let nano = Nano::new(&self.creator, body, Some((Traits::default(), NOWHERE)), 0, 0);
         (NanoPtr::new(Arc::clone(&nano)), nano)
     }
 
@@ -153,10 +153,10 @@ impl Team {
     pub(super) unsafe fn wait(&self) {
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(0) };
-        let sleep = |_| {
+        let sleep = |wait: &TaskWait| {
             self.scheduler.members[0].point.sleep_until(|| {
                 seat.receive();
-                Look::from(self.creator.is_signalled())
+                Look::from(wait.is_signalled())
             });
         };
         self.creator.await_children(|| None, sleep);

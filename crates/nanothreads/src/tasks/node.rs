@@ -7,29 +7,44 @@
 //! one node gives their shares up together ([`held`](super::held)).
 //!
 //! # What touches what
-//! `inputs`, `failed`, `cancelled`, `panic`: any thread that holds a share. `phase`: written by the
-//! owner's thread before it gives its share up; read by the last one. `waiter`, `signalled`,
-//! `credits`: the home's thread only. `link`: the inbox.
+//! `inputs`, `flags`, `panic`: any thread that holds a share. `phase`: written by the owner's
+//! thread before it gives its share up; read by the last one. `home`: the creator, then, at the
+//! start, the home's thread; read by threads that hold a share of a started owner. `place`: the
+//! creator, then the owner's thread while the owner runs; read by the last one if the owner waits.
+//! `credits`, `pause`: the home's thread. Of a [`TaskWait`], `link`: the inbox; the rest: the home's
+//! thread.
+//!
+//! # Memory
+//! What waits in a queue has a node, so a node has only what other threads may look for at any
+//! time. What is needed while the owner does not run is on the stack that it will go on on, in its
+//! [`TaskWait`]; what is needed until it starts stands in the place of what is not known before.
+//! Bytes: `inputs`, `panic`, `up`, `place` 8 each; `home` 4; `phase`, `flags`, `credits`, `pause` 1
+//! each.
 //!
 //! # Invariants
 //! I1  A thread that holds no share does not touch a node: it may be on the stack of a waiting
 //!     nano-thread.
-//! I2  The last one touches it only until it has woken the waiter.
+//! I2  The last one touches it, and the wait, only until it has woken the waiter.
+//! I3  In the phase `New`, `place` is a number, in later ones a wait. In the phase `Waiting` that
+//!     is the owner's, which lasts until the last one has signalled it. That of a nano-thread
+//!     which is suspended is the one it is suspended in, be it at another node; only its home's
+//!     thread looks at it then.
 
 use crate::tasks::descriptor::NanoPtr;
+use crate::tasks::fiber::Fiber;
 use crate::tasks::inputs::Inputs;
 use crate::tasks::ready::inbox::Item;
-use engine::panics::{FirstPanic, Payload};
+use engine::panics::{Payload, discard};
 use platform::sync::HandCell;
 use platform::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32,
+    AtomicPtr, AtomicU8, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::cell::Cell;
 use std::ptr;
 
 /// Shares that an owner takes at once for its children.
-const CREDITS: usize = 64;
+const CREDITS: u8 = 64;
 
 /// What the last share of a node's inputs means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,70 +60,130 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// Which scope a node belongs to: the address of its scheduler, which is compared only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ScopeId(*const ());
-
-impl ScopeId {
-    /// That of the scope with this scheduler.
-    pub(crate) const fn of<S>(scheduler: *const S) -> Self {
-        Self(scheduler.cast())
-    }
-}
-
 /// See the module head.
 pub(crate) struct Node {
     pub(crate) inputs: Inputs,
     phase: AtomicU8,
-    /// The member on whose thread the owner runs; set when it starts.
+    /// [`CANCELLED`], [`POOLED`].
+    flags: AtomicU8,
+    /// Shares that the owner holds for children to come, beside its own.
+    credits: Cell<u8>,
+    /// Why the owner does not run, once it has started.
+    pub(crate) pause: Cell<Pause>,
+    /// The member on whose thread the owner runs; until it starts, the one that created it.
     home: AtomicU32,
-    /// A child panicked, and the payload has not been taken yet.
-    failed: AtomicBool,
-    /// Descendants that have not started are not to be started any more.
-    cancelled: AtomicBool,
-    panic: FirstPanic,
+    /// The payload of the first child that panicked, in a box of its own.
+    panic: AtomicPtr<Payload>,
     /// The node that this one belongs to; null for the body of a scope.
     pub(crate) up: *const Node,
-    pub(crate) scope: ScopeId,
-    /// The nano-thread that was switched away from to wait here. `None`: the wait watches
-    /// `signalled`.
-    waiter: Cell<Option<NanoPtr>>,
+    place: HandCell<Place>,
+}
+
+/// What is known of where an owner stands: the phase says which of the two it is.
+#[derive(Clone, Copy)]
+union Place {
+    /// Until it starts: which of its creator's it is, for the report of an overflow.
+    number: u64,
+    /// From then on: its last wait.
+    wait: *const TaskWait,
+}
+
+/// Descendants that have not started are not to be started any more.
+const CANCELLED: u8 = 1;
+/// The memory that the node is in is a free list's. Does not change.
+const POOLED: u8 = 2;
+
+/// Why a started nano-thread does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Pause {
+    /// It waits, or it runs.
+    Waits,
+    /// Its wait is over.
+    Due,
+    /// It lets others go first.
+    Yields,
+}
+
+/// A nano-thread that is to be switched away from, and the fiber on whose stack it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiter {
+    pub(crate) nano: NanoPtr,
+    pub(crate) fiber: *const Fiber,
+}
+
+/// What is known of an owner that does not run, on the stack that it will go on on.
+pub(crate) struct TaskWait {
+    /// What was switched away from. `None`: the wait watches `signalled`.
+    waiter: Option<Waiter>,
     signalled: Cell<bool>,
-    /// Shares that the owner holds for children to come, beside its own.
-    credits: Cell<usize>,
-    link: HandCell<*const Node>,
+    link: HandCell<*const TaskWait>,
 }
 
 // SAFETY: - `link` is never handed out to anything but the inbox, which is why this is its only
 // user.
-unsafe impl Item for Node {
+unsafe impl Item for TaskWait {
     fn link(&self) -> &HandCell<*const Self> {
         &self.link
     }
 }
 
+impl TaskWait {
+    fn new(waiter: Option<Waiter>) -> Self {
+        Self { waiter, signalled: Cell::new(false), link: HandCell::new(ptr::null()) }
+    }
+
+    /// Switches away from `waiter`, which lets others go first, until it is resumed.
+    ///
+    /// # Safety
+    /// - It runs now, and the caller is on its stack.
+    pub(crate) unsafe fn of_yield(waiter: Waiter) {
+        let wait = Self::new(Some(waiter));
+        // SAFETY: - caller's contract: it runs.
+        unsafe { waiter.nano.get() }.node.set_wait(&raw const wait);
+        // SAFETY: - caller's contract.
+        unsafe { (*waiter.fiber).suspend() };
+    }
+
+    /// What was switched away from, if anything is.
+    pub(crate) fn waiter(&self) -> Option<Waiter> {
+        self.waiter
+    }
+
+    /// The wait is over. On the home's thread: returns the nano-thread to be resumed, if it was
+    /// switched away from.
+    pub(crate) fn signal(&self) -> Option<NanoPtr> {
+        self.signalled.set(true);
+        self.waiter.map(|waiter| waiter.nano)
+    }
+
+    /// On the home's thread.
+    pub(crate) fn is_signalled(&self) -> bool {
+        self.signalled.get()
+    }
+}
+
 impl Node {
-    /// A node below `up` whose owner has not started.
-    pub(crate) fn new(up: *const Node, scope: ScopeId) -> Self {
+    /// A node below `up` whose owner was created by `creator`, as its `number`th, and has not
+    /// started. `pooled`: its memory is a free list's.
+    #[inline]
+    pub(crate) fn new(up: *const Node, creator: u32, number: u64, pooled: bool) -> Self {
         Self {
             inputs: Inputs::new(),
             phase: AtomicU8::new(Phase::New as u8),
-            home: AtomicU32::new(0),
-            failed: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
-            panic: FirstPanic::default(),
-            up,
-            scope,
-            waiter: Cell::new(None),
-            signalled: Cell::new(false),
+            flags: AtomicU8::new(if pooled { POOLED } else { 0 }),
             credits: Cell::new(0),
-            link: HandCell::new(ptr::null()),
+            pause: Cell::new(Pause::Waits),
+            home: AtomicU32::new(creator),
+            panic: AtomicPtr::new(ptr::null_mut()),
+            up,
+            place: HandCell::new(Place { number }),
         }
     }
 
     /// A node below `up` whose owner runs on member `home` now.
-    pub(crate) fn running(up: *const Node, scope: ScopeId, home: u32) -> Self {
-        let node = Self::new(up, scope);
+    pub(crate) fn running(up: *const Node, home: u32) -> Self {
+        let node = Self::new(up, home, 0, false);
         node.start(home);
         node
     }
@@ -119,6 +194,21 @@ impl Node {
         // `inputs` orders both.
         self.home.store(home, Relaxed);
         self.set_phase(Phase::Running);
+    }
+
+    /// The member that created the owner, and which of its own that is. By the thread that is about
+    /// to start it.
+    #[inline]
+    pub(crate) fn origin(&self) -> (u32, u64) {
+        debug_assert!(self.phase() == Phase::New, "a started one has a home and waits");
+        // SAFETY: - written before it was queued; I3.
+        (self.home(), unsafe { self.place.with(|place| (*place).number) })
+    }
+
+    /// By the owner's thread, while the owner runs.
+    fn set_wait(&self, wait: *const TaskWait) {
+        // SAFETY: - in the phase `Running` no other thread looks at it (I3).
+        unsafe { self.place.with_mut(|place| *place = Place { wait }) };
     }
 
     pub(crate) fn home(&self) -> u32 {
@@ -149,7 +239,7 @@ impl Node {
     pub(crate) fn share_for_child(&self) {
         let credits = self.credits.get();
         if credits == 0 {
-            self.inputs.add_near(1, CREDITS);
+            self.inputs.add_near(1, CREDITS.into());
             self.credits.set(CREDITS - 1);
         } else {
             self.credits.set(credits - 1);
@@ -158,29 +248,33 @@ impl Node {
 
     /// The shares that the owner holds: to be given up together.
     pub(crate) fn own_shares(&self) -> usize {
-        1 + self.credits.get()
+        1 + usize::from(self.credits.get())
     }
 
     /// Waits for the children that the owner has created. By the owner's thread; `waiter` says
     /// which nano-thread it is, if that is to be switched away from. `leave` gives the processor to
-    /// others, and returns when the node is signalled: to `waiter`, or, without one, by
-    /// [`Self::is_signalled`].
+    /// others, and returns when the wait is signalled: to its waiter, or, without one, by
+    /// [`TaskWait::is_signalled`].
     #[inline]
     pub(crate) fn await_children(
         &self,
-        waiter: impl FnOnce() -> Option<NanoPtr>,
-        leave: impl FnOnce(Option<NanoPtr>),
+        waiter: impl FnOnce() -> Option<Waiter>,
+        leave: impl FnOnce(&TaskWait),
     ) {
         if self.inputs.is_only(self.own_shares()) {
             return;
         }
-        let waiter = waiter();
-        self.waiter.set(waiter);
-        self.signalled.set(false);
+        let wait = TaskWait::new(waiter());
+        if let Some(waiter) = wait.waiter {
+            // Where its home finds it; the node may be that of a group.
+            // SAFETY: - it is the caller.
+            unsafe { waiter.nano.get() }.node.set_wait(&raw const wait);
+        }
+        self.set_wait(&raw const wait);
         self.set_phase(Phase::Waiting);
         // F8: the creator is its children's successor; it gives up its own share of its counter.
         if !self.inputs.release(self.own_shares()) {
-            leave(waiter);
+            leave(&wait);
         }
         // The counter fell to zero: the owner runs again.
         self.credits.set(0);
@@ -188,44 +282,55 @@ impl Node {
         self.inputs.restore();
     }
 
-    /// The wait is over. On the home's thread: returns the nano-thread to be resumed, if it was
-    /// switched away from.
-    pub(crate) fn signal(&self) -> Option<NanoPtr> {
-        let waiter = self.waiter.take();
-        self.signalled.set(waiter.is_none());
-        waiter
+    /// The wait of the owner. In the phase `Waiting`, by the thread that had the last share; of a
+    /// nano-thread that is suspended, by its home.
+    ///
+    /// # Safety
+    /// - It is one of these.
+    pub(crate) unsafe fn wait(&self) -> *const TaskWait {
+        // SAFETY: - I3; the release of the owner's share publishes it to the last one.
+        unsafe { self.place.with(|place| (*place).wait) }
     }
 
-    /// On the home's thread.
-    pub(crate) fn is_signalled(&self) -> bool {
-        self.signalled.get()
+    /// The memory that the node is in is a free list's.
+    #[inline]
+    pub(crate) fn is_pooled(&self) -> bool {
+        // ORDERING: Relaxed - this bit is not written after the creation.
+        self.flags.load(Relaxed) & POOLED != 0
     }
 
-    /// Keeps a payload for the joiner at this node; the first one wins.
+    /// Keeps a payload for the joiner at this node; the first one wins. One exchange: a child that
+    /// is forked meanwhile finds a whole payload, or none.
+    #[cold]
     pub(crate) fn keep_panic(&self, payload: Payload) {
-        self.panic.keep(payload);
+        let kept = Box::into_raw(Box::new(payload));
         // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up
-        // after this.
-        self.failed.store(true, Release);
+        // after this. Relaxed: nothing is read.
+        if self.panic.compare_exchange(ptr::null_mut(), kept, Release, Relaxed).is_err() {
+            // SAFETY: - made above, and not given away.
+            discard(*unsafe { Box::from_raw(kept) });
+        }
     }
 
     /// The payload of the first child that panicked. By the owner, or by the thread that finishes
     /// the nano-thread.
     pub(crate) fn take_panic(&self) -> Option<Payload> {
         // ORDERING: Acquire - pairs with `keep_panic`.
-        if !self.failed.load(Acquire) {
+        let kept = self.panic.load(Acquire);
+        if kept.is_null() {
             return None;
         }
-        // ORDERING: Relaxed - only the owner takes.
-        self.failed.store(false, Relaxed);
-        self.panic.take()
+        // ORDERING: Relaxed - only the owner takes, and a payload that is there is not replaced.
+        self.panic.store(ptr::null_mut(), Relaxed);
+        // SAFETY: - made by `keep_panic`, and taken once.
+        Some(*unsafe { Box::from_raw(kept) })
     }
 
     /// Asks all descendants not to start.
     pub(crate) fn cancel(&self) {
         // ORDERING: Relaxed - a request; a thread that must see it at once has to be told by other
         // means.
-        self.cancelled.store(true, Relaxed);
+        self.flags.fetch_or(CANCELLED, Relaxed);
     }
 
     /// True when this node or one above it is cancelled. Cost: one load for each level.
@@ -238,7 +343,7 @@ impl Node {
             // SAFETY: - caller's contract: a node holds a share of the node above it.
             let this = unsafe { &*node };
             // ORDERING: Relaxed - see `cancel`.
-            if this.cancelled.load(Relaxed) {
+            if this.flags.load(Relaxed) & CANCELLED != 0 {
                 return true;
             }
             node = this.up;

@@ -17,7 +17,7 @@ use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::doors::Doors;
 use crate::tasks::exclusive;
 use crate::tasks::group::Target;
-use crate::tasks::node::{Node, Phase};
+use crate::tasks::node::{Node, Phase, TaskWait};
 use crate::tasks::pool::Store;
 use crate::tasks::ready::global::GlobalQueue;
 use crate::tasks::ready::inbox::Inbox;
@@ -84,7 +84,7 @@ thread_local! {
 pub(super) struct MemberState {
     pub(super) own: CachePadded<Own>,
     /// Writers: the threads that make started nano-threads ready.
-    pub(super) inbox: CachePadded<Inbox<Node>>,
+    pub(super) inbox: CachePadded<Inbox<TaskWait>>,
     /// Where the member sleeps.
     pub(super) point: CachePadded<WaitPoint>,
     /// Read by a member that waits long.
@@ -424,7 +424,7 @@ impl Scheduler {
         // SAFETY: - caller's contract.
         let this = unsafe { nano.get() };
         let skipped = this.is_skipped();
-        this.successors.close(|next| {
+        this.close_successors(|next| {
             // SAFETY: - it waits for our share.
             let successor = unsafe { next.get() };
             if skipped {
@@ -466,13 +466,16 @@ impl Scheduler {
     /// The owner of `node`, which waits, goes on at its home.
     fn wake(&self, seat: Option<Seat>, node: &Node) {
         let home = node.home() as usize;
+        // SAFETY: - the last share was ours, of a node whose owner waits.
+        let wait = unsafe { node.wait() };
         match seat {
-            Some(seat) if seat.index() == home => seat.deliver(node),
+            // SAFETY: - it lasts until it is signalled (I3 of `node`).
+            Some(seat) if seat.index() == home => seat.deliver(unsafe { &*wait }),
             _ => {
                 let worker = &self.members[home];
                 // SAFETY: - the last share was ours: no other thread wakes it, and it is live until
                 // it is woken.
-                unsafe { worker.inbox.push(node) };
+                unsafe { worker.inbox.push(wait) };
                 // It is awake for this: work that is pushed now is for others.
                 self.idle.take(home);
                 worker.point.notify_all();

@@ -10,9 +10,9 @@ use crate::join;
 use crate::parts;
 use crate::tasks::body::Body;
 use crate::tasks::depend::Table;
-use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
 use crate::tasks::inherited::Inherited;
-use crate::tasks::node::{Node, Phase, ScopeId};
+use crate::tasks::node::{Node, Phase, TaskWait, Waiter};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::{Seat, Start};
 use crate::tasks::watch;
@@ -182,7 +182,7 @@ where
     }
     // SAFETY: - caller's contract: member 0's field.
     let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
-    let node = Node::running(ptr::null(), ScopeId::of(Arc::as_ptr(scheduler)), 0);
+    let node = Node::running(ptr::null(), 0);
     // SAFETY: - the node is on this frame until all its children are done; the seat is ours.
     let result = unsafe { run_and_join(&node, seat, false, Inherited::NONE, body) };
     scheduler.end();
@@ -277,10 +277,10 @@ impl<'scope> Scope<'scope> {
         self.node().share_for_child();
         let seat = self.seat();
         let memory = (seat.free_list(), &self.scheduler().store);
-        let (scope, creator, number) = (self.id(), self.creator(), seat.next_number());
+        let (creator, number) = (self.creator(), seat.next_number());
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };
-        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scope, creator, number, fill));
+        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, creator, number, fill));
     }
 
     /// As `spawn`, in a group that has settings.
@@ -321,10 +321,10 @@ impl<'scope> Scope<'scope> {
     /// [while a nano-thread waits](Self#while-a-nano-thread-waits).
     pub fn yield_now(&self) {
         match self.switchable() {
-            Some(strand) => {
+            Some(waiter) => {
                 self.seat().note_yield();
                 // SAFETY: - it runs now, and this is its stack.
-                unsafe { strand.get().suspend() };
+                unsafe { TaskWait::of_yield(waiter) };
             }
             None => self.seat().run_another(),
         }
@@ -334,14 +334,14 @@ impl<'scope> Scope<'scope> {
     pub(crate) fn join(&self) -> Option<Payload> {
         self.assert_current();
         let node = self.node();
-        let leave = |waiter: Option<NanoPtr>| match waiter {
+        let leave = |wait: &TaskWait| match wait.waiter() {
             // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does
             //           not matter when the last child tells it.
-            Some(waiter) => unsafe { waiter.get().suspend() },
+            Some(waiter) => unsafe { (*waiter.fiber).suspend() },
             None => {
                 // The children use what the caller would free.
                 let guard = NoUnwinding::enter();
-                self.seat().work_until(|| node.is_signalled());
+                self.seat().work_until(|| wait.is_signalled());
                 guard.leave();
             }
         };
@@ -363,7 +363,8 @@ impl<'scope> Scope<'scope> {
         let seat = self.seat();
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        Nano::new(self.node, self.id(), body, Some(traits), self.creator(), seat.next_number())
+        let described = Some((traits, self.id()));
+        Nano::new(self.node, body, described, self.creator(), seat.next_number())
     }
 
     fn id(&self) -> ScopeId {
@@ -391,8 +392,10 @@ impl<'scope> Scope<'scope> {
 
     /// The nano-thread that the caller is, if its stack may be left now. Not on a kernel thread's
     /// own stack, and not while a region that it forked is open on this kernel thread.
-    pub(crate) fn switchable(&self) -> Option<NanoPtr> {
-        self.owner.filter(|&strand| self.is_on_fiber && self.seat().can_switch_from(strand))
+    pub(crate) fn switchable(&self) -> Option<Waiter> {
+        let seat = self.seat();
+        let nano = self.owner.filter(|&nano| self.is_on_fiber && seat.can_switch_from(nano))?;
+        Some(Waiter { nano, fiber: seat.resumed() })
     }
 
     pub(crate) fn inherited(&self) -> Inherited {

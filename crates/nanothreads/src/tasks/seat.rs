@@ -9,7 +9,7 @@ use crate::join;
 use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::fiber::Fiber;
 use crate::tasks::held::Held;
-use crate::tasks::node::Node;
+use crate::tasks::node::TaskWait;
 use crate::tasks::offers::{Offers, ScopeWork};
 use crate::tasks::pool::FreeList;
 use crate::tasks::ready::local::LocalQueue;
@@ -32,6 +32,8 @@ pub(super) struct Own {
     local: LocalQueue,
     /// What runs on the member now; `None`: its own stack.
     current: Cell<Option<NanoPtr>>,
+    /// The fiber that was resumed last; `current` is on it, or on the member's own stack.
+    fiber: Cell<*const Fiber>,
     /// How many regions were open when `current` was resumed. It may be switched away from at this
     /// level only: deeper, a region that it forked is open on the same kernel thread.
     level: Cell<u32>,
@@ -69,6 +71,7 @@ impl Own {
         Self {
             local: LocalQueue::new(),
             current: Cell::new(None),
+            fiber: Cell::new(std::ptr::null()),
             level: Cell::new(0),
             pins: Cell::new(0),
             place: Cell::new(None),
@@ -251,13 +254,18 @@ impl<'a> Seat<'a> {
             && own.pins.get() == local.pins()
     }
 
+    /// The fiber that runs here. For what may be switched away from: `can_switch_from`.
+    pub(crate) fn resumed(self) -> *const Fiber {
+        self.own().fiber.get()
+    }
+
     /// Says that the nano-thread that is about to be switched away from wants to go on later.
     pub(crate) fn note_yield(self) {
         self.own().yields.set(true);
     }
 
-    pub(super) fn deliver(self, node: &Node) {
-        match node.signal() {
+    pub(super) fn deliver(self, wait: &TaskWait) {
+        match wait.signal() {
             // SAFETY: - it was switched away from on this thread, its home.
             Some(nano) => unsafe { self.own().local.resume(nano) },
             None => self.own().attention.set(true),

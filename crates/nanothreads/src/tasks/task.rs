@@ -1,8 +1,7 @@
 //! Descriptions of tasks: dependences, priority, name, stack size.
 
 use crate::tasks::depend::Access;
-use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
-use crate::tasks::node::ScopeId;
+use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
 use crate::tasks::scope::Scope;
 use std::borrow::Cow;
 use std::fmt;
@@ -92,8 +91,7 @@ impl<'a, 'scope> Task<'a, 'scope> {
             return self;
         }
         assert!(
-            predecessor.0.is_finished()
-                || predecessor.0.node.scope == ScopeId::of(self.scope.scheduler()),
+            predecessor.0.is_finished() || predecessor.0.is_of(ScopeId::of(self.scope.scheduler())),
             "depends_on: the predecessor is a task of another scope, whose members may all be \
              waiting for this one; spawn both in one scope, or end the other scope first"
         );

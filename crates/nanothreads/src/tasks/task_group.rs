@@ -2,7 +2,7 @@
 
 use crate::tasks::descriptor::Traits;
 use crate::tasks::inherited::{Inherited, Settings};
-use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::node::Node;
 use crate::tasks::scope::{Scope, run_and_join};
 use std::borrow::Cow;
 use std::fmt;
@@ -84,7 +84,7 @@ impl Scope<'_> {
         self.assert_current();
         let seat = self.seat();
         let home = u32::try_from(seat.index()).expect("teams have less than 2^32 members");
-        let node = Node::running(self.node(), ScopeId::of(seat.scheduler()), home);
+        let node = Node::running(self.node(), home);
         // SAFETY: - the node is on this frame until its children are done; the handle's owner is
         //           current, on this seat. The settings are on the caller's frame, or above.
         let result = unsafe { run_and_join(&node, seat, self.is_on_fiber(), settings, body) };

@@ -14,7 +14,8 @@
 //! Everything by the member's own thread, through [`LocalQueue`]; the public part also by thieves,
 //! through [`LocalQueue::stealer`].
 
-use crate::tasks::descriptor::{NanoPtr, Pause};
+use crate::tasks::descriptor::NanoPtr;
+use crate::tasks::node::Pause;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -99,9 +99,9 @@ impl Seat<'_> {
     /// Delivers what others put into the member's inbox.
     #[inline]
     pub(crate) fn receive(self) {
-        // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are
+        // SAFETY: - this member's inbox, on its thread; drained waits last until they are
         // delivered.
-        unsafe { self.scheduler.members[self.index].inbox.drain(|node| self.deliver(&*node)) };
+        unsafe { self.scheduler.members[self.index].inbox.drain(|wait| self.deliver(&*wait)) };
     }
 
     /// What to run next; see `ready/README.md` for the order.

@@ -25,7 +25,8 @@ impl Seat<'_> {
             // SAFETY: - I1: taken from a queue, or left to us by a fiber.
             let this = unsafe { nano.get() };
             next = if this.is_started() {
-                self.resume(this.fiber(), nano)
+                // SAFETY: - started ones that are left to us or queued are suspended.
+                self.resume(unsafe { this.fiber() }, nano)
             } else {
                 match self.fiber(this.stack_size()) {
                     Ok(fiber) => {
@@ -60,11 +61,13 @@ impl Seat<'_> {
         let own = self.own();
         self.prepare_for(nano);
         let current = own.current.replace(Some(nano));
+        let below = own.fiber.replace(fiber);
         let level = own.level.replace(local().membership().level);
         let pins = own.pins.replace(local().pins());
         // SAFETY: - idle, or that of a suspended nano-thread which is ours to move on.
         let rest = unsafe { Fiber::resume(fiber) };
         let last = own.current.replace(current);
+        own.fiber.set(below);
         own.level.set(level);
         own.pins.set(pins);
         match rest {
@@ -154,6 +157,9 @@ impl Seat<'_> {
         let this = unsafe { nano.get() };
         safe_point::between_pieces();
         self.prepare_for(nano);
+        if let Some(fiber) = fiber {
+            fiber.label(this);
+        }
         #[expect(clippy::cast_possible_truncation, reason = "teams have less than 2^32 members")]
         this.node.start(self.index as u32);
         // SAFETY: - the nano-thread holds a share of the node above it.
@@ -166,9 +172,7 @@ impl Seat<'_> {
             {
                 this.fail(payload);
             }
-        } else if let Some(fiber) = fiber {
-            fiber.label(this);
-            this.set_fiber(fiber);
+        } else if fiber.is_some() {
             self.own().current.set(Some(nano));
             call_body(nano, self, true);
         } else {
