@@ -11,8 +11,8 @@
 //! thread before it gives its share up; read by the last one. `home`: the creator, then, at the
 //! start, the home's thread; read by threads that hold a share of a started owner. `place`: the
 //! creator, then the owner's thread while the owner runs; read by the last one if the owner waits.
-//! `credits`, `pause`: the home's thread. Of a [`TaskWait`], `link`: the inbox; the rest: the home's
-//! thread.
+//! `credits`, `pause`: the home's thread. Of a [`TaskWait`], `link`: the inbox; the rest: the
+//! home's thread.
 //!
 //! # Memory
 //! What waits in a queue has a node, so a node has only what other threads may look for at any
