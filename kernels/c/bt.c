@@ -9,15 +9,18 @@ int main(int argc, char **argv)
     struct cfd cfd;
     cfd_open(&cfd, class->n, class->dt);
     struct report report = report_begin("bt", &options, class->steps, cfd_bt_operations(class));
+    const int repeats = OUTER_REPEATS();
     while (report_again(&report)) {
         cfd_initialise(&cfd);
         report_start(&report);
         for (int step = 0; step < class->steps; step++) {
             OUTER_BEGIN();
-            cfd_rhs(&cfd, class->dt);
+            for (int repeat = 0; repeat < repeats; repeat++)
+                cfd_rhs(&cfd, class->dt);
             OUTER_PHASE();
             for (int direction = 0; direction < 3; direction++) {
-                cfd_block_solve(&cfd, direction);
+                for (int repeat = 0; repeat < repeats; repeat++)
+                    cfd_block_solve(&cfd, direction);
                 OUTER_PHASE();
             }
             cfd_add(&cfd, 1.0);

@@ -1,6 +1,10 @@
 // Counts the memory accesses of a program in the virtual machine that miss a processor's cache, for each processor and
 // each node that the accessed frame is on: what the reference counters of a machine with several nodes would say. A
-// plugin for QEMU's TCG: `-plugin oracle.so,out=FILE,nodemb=M[,cachekb=K]`; nodes of M MiB each.
+// plugin for QEMU's TCG: `-plugin oracle.so,out=FILE,nodemb=M[,cachekb=K][,slow=S]`; nodes of M MiB each.
+//
+// While an iteration is counted each miss also takes its time, the paper's latency times S, so that a clock in the
+// machine knows distances, too. A virtual processor sleeps for it, now and then for many misses together: the others
+// go on, as they would beside it.
 //
 // Marks: long no-operations whose displacement is a word, which no compiler emits:
 //   nopl "NOD0"(%rax) .. "NOD3"   the next instruction writes to a page that the program knows to be on this node;
@@ -22,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // The part of QEMU's plugin interface that is used here, version 1, by its documentation: Debian has no header for it.
 typedef uint64_t qemu_plugin_id_t;
@@ -66,11 +71,12 @@ static struct processor {
     uint64_t instructions, misses[NODES];
     uint64_t all_instructions, all_misses[NODES];
     struct entry *cache;  // WAYS entries a set, the newest one first
+    int64_t owed;         // nanoseconds of misses that it has not slept for
 } __attribute__((aligned(128))) processors[PROCESSORS];
 
 static const char *out = "oracle.csv";
 static FILE *file;
-static uint64_t node_bytes, sets = 256, frames;
+static uint64_t node_bytes, sets = 256, frames, slow;
 static _Atomic uint32_t *writes;         // of each line
 static uint32_t (*touched)[PROCESSORS];  // of each frame: misses of the run
 static atomic_bool counts;
@@ -94,6 +100,20 @@ static bool find(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address
     return *physical >> PAGE_SHIFT < frames;
 }
 
+// Sleeps once it is worth the call.
+static void wait_for_memory(struct processor *processor, uint64_t nanoseconds) {
+    enum { WORTH = 500000 };
+    processor->owed += (int64_t)nanoseconds;
+    if (processor->owed < WORTH) {
+        return;
+    }
+    struct timespec begin, end, time = {processor->owed / 1000000000, processor->owed % 1000000000};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    nanosleep(&time, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    processor->owed -= (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
+}
+
 static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data) {
     (void)data;
     uint64_t physical;
@@ -114,9 +134,13 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t ad
     }
     set[0] = (struct entry){line + 1, written};
     if (!hit) {
-        processor->misses[node_of(physical)]++;
+        uint64_t node = node_of(physical);
+        processor->misses[node]++;
         // Two processors of a frame write two words.
         touched[physical >> PAGE_SHIFT][vcpu]++;
+        if (slow > 0) {
+            wait_for_memory(processor, slow * latency[hops[vcpu / PER_NODE][node]]);
+        }
     }
     if (qemu_plugin_mem_is_store(info)) {
         set[0].writes = atomic_fetch_add_explicit(&writes[line], 1, memory_order_relaxed) + 1;
@@ -158,6 +182,7 @@ static void on_run(unsigned int vcpu, void *data) {
         struct processor *processor = &processors[p];
         memset(processor->cache, 0, sets * WAYS * sizeof(struct entry));
         processor->all_instructions = 0;
+        processor->owed = 0;
         memset(processor->all_misses, 0, sizeof processor->all_misses);
     }
 }
@@ -265,8 +290,10 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
             node_bytes = strtoull(arguments[index] + 7, NULL, 10) << 20;
         } else if (strncmp(arguments[index], "cachekb=", 8) == 0) {
             sets = (strtoull(arguments[index] + 8, NULL, 10) << 10) / WAYS >> LINE_SHIFT;
+        } else if (strncmp(arguments[index], "slow=", 5) == 0) {
+            slow = strtoull(arguments[index] + 5, NULL, 10);
         } else {
-            fprintf(stderr, "oracle: unknown argument %s; out=FILE,nodemb=M,cachekb=K\n", arguments[index]);
+            fprintf(stderr, "oracle: unknown argument %s; out=FILE,nodemb=M,cachekb=K,slow=S\n", arguments[index]);
             return -1;
         }
     }

@@ -2,8 +2,8 @@
 //! the kernels' arrays, runs an engine of page migration at the borders of their outer loop, and
 //! marks the iterations for the plugin that counts (`xtask/vm/oracle.c`).
 //!
-//! Arguments: kernel, class, placement, engine, iterations. The first iteration places pages and is
-//! not counted. Prints lines `oracle: NAME VALUE`.
+//! Arguments: kernel, class, placement, engine, iterations, how often each phase runs in one. The
+//! first iteration places pages and is not counted. Prints lines `oracle: NAME VALUE`.
 //!
 //! The engine `upm` counts what the kernel's loops say that they touch, `sampled` first accesses by
 //! access rights, as of a program that says nothing.
@@ -13,9 +13,9 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use platform::numa::{self, Pages, Policy};
 use upm::source::{Ledger, LoopSchedule, Pattern, Scope, TrapParameters, TrapSource};
@@ -26,6 +26,8 @@ use upm::{KernelMover, KernelTopology, Node, Parameters, Placement, Topology, Up
 const PART: u32 = 24;
 /// Counted iterations that the iterative engine has before phases are recorded.
 const BEFORE_PHASES: usize = 3;
+/// Pages of 4 KiB that move before a phase, at most: as much memory as the paper's 20 of 16 KiB.
+const CRITICAL: usize = 80;
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 /// Fast enough to act within a run: by default it looks once a second at most.
 const SCANS: [(&str, &str); 2] = [("scan_delay_ms", "10"), ("scan_period_min_ms", "50")];
@@ -55,6 +57,8 @@ struct Run {
     sampled: usize,
     began: Instant,
     seconds: Vec<f64>,
+    /// Seconds of each iteration in which pages moved between its phases.
+    moving: Vec<f64>,
     balanced: u64,
 }
 
@@ -65,6 +69,9 @@ thread_local! {
 
 /// Whether to leave something undone, so that a check of the guest can be seen failing.
 static BREAKS: AtomicBool = AtomicBool::new(false);
+
+/// How often each phase runs in an iteration.
+static REPEATS: AtomicI32 = AtomicI32::new(1);
 
 /// Executes a no-operation with a word in it.
 macro_rules! mark {
@@ -159,7 +166,8 @@ impl Run {
         assert_eq!(topology.homes(), 4, "this machine has no four nodes");
         let source = Box::new(TrapSource::new(TrapParameters::default()));
         let mover = KernelMover::new(topology.clone());
-        let upm = Upm::with(topology.clone(), mover, source, Parameters::default());
+        let parameters = Parameters { critical_pages: CRITICAL, ..Parameters::default() };
+        let upm = Upm::with(topology.clone(), mover, source, parameters);
         let placement = match placement {
             "first-touch" => Placement::FirstTouch,
             "round-robin" => Placement::RoundRobin,
@@ -175,7 +183,7 @@ impl Run {
             "record-replay" => Engine::Phases,
             _ => panic!("unknown engine {engine}"),
         };
-        let (arrays, seconds) = (Vec::new(), Vec::new());
+        let (arrays, seconds, moving) = (Vec::new(), Vec::new(), Vec::new());
         let began = Instant::now();
         Self {
             topology,
@@ -188,6 +196,7 @@ impl Run {
             sampled: 0,
             began,
             seconds,
+            moving,
             balanced: 0,
         }
     }
@@ -268,6 +277,9 @@ impl Run {
         }
         mark!("EITR");
         self.seconds.push(self.began.elapsed().as_secs_f64());
+        let before: f64 = self.moving.iter().sum();
+        let moved = Duration::from_nanos(self.upm.statistics().phase_nanoseconds).as_secs_f64();
+        self.moving.push(moved - before);
         self.counted = Some(iteration + 1);
         iteration + 1 == self.iterations
     }
@@ -309,6 +321,7 @@ impl Run {
         println!("oracle: frozen {}", statistics.frozen);
         println!("oracle: replayed {}", statistics.replayed);
         println!("oracle: seconds {:.3?}", self.seconds);
+        println!("oracle: moving {:.6?}", self.moving);
         if self.engine == Engine::Phases {
             println!("oracle: replay_is_off {}", self.upm.phases().is_off());
         }
@@ -353,6 +366,11 @@ extern "C" fn outer_end() {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn outer_repeats() -> c_int {
+    REPEATS.load(Relaxed)
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn outer_asks() -> bool {
     LEDGER.is_recording()
 }
@@ -385,11 +403,12 @@ unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char) -> c_int {
         // SAFETY: - the caller's promise.
         .map(|word| unsafe { CStr::from_ptr(*word) }.to_str().unwrap())
         .collect();
-    let [_, kernel, class, placement, engine, iterations] = words[..] else {
-        println!("usage: oracle KERNEL CLASS PLACEMENT ENGINE ITERATIONS");
+    let [_, kernel, class, placement, engine, iterations, repeats] = words[..] else {
+        println!("usage: oracle KERNEL CLASS PLACEMENT ENGINE ITERATIONS REPEATS");
         return 2;
     };
     BREAKS.store(std::env::var_os("ORACLE_BREAKS").is_some(), Relaxed);
+    REPEATS.store(repeats.parse().unwrap(), Relaxed);
     numa::set_thread_policy(Policy::Default, &[]).unwrap();
     calibrate();
     RUN.set(Some(Run::new(placement, engine, iterations.parse().unwrap())));
@@ -403,7 +422,7 @@ unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char) -> c_int {
     // SAFETY: - five strings that live as long as this function.
     let code = unsafe {
         match kernel {
-            "bt" => bt_main(count, given),
+            "bt" | "bt-long" => bt_main(count, given),
             "sp" => sp_main(count, given),
             "cg" => cg_main(count, given),
             "mg" => mg_main(count, given),

@@ -18,6 +18,10 @@ void outer_begin(void) __attribute__((weak));
 void outer_end(void) __attribute__((weak));
 void outer_phase(void) __attribute__((weak));
 
+// How often each phase of an iteration runs, one time after the other: the kernel's results are then
+// not those that it verifies.
+int outer_repeats(void) __attribute__((weak));
+
 // Whether what loops touch is asked for now. The calling thread touches, or will touch in this
 // iteration, `count` pieces of `bytes`, each `stride` bytes after the one before.
 bool outer_asks(void) __attribute__((weak));
@@ -28,6 +32,7 @@ void outer_touch(const void *memory, size_t stride, size_t bytes, size_t count)
 #define OUTER_BEGIN() (outer_begin ? outer_begin() : (void)0)
 #define OUTER_END() (outer_end ? outer_end() : (void)0)
 #define OUTER_PHASE() (outer_phase ? outer_phase() : (void)0)
+#define OUTER_REPEATS() (outer_repeats ? outer_repeats() : 1)
 #define OUTER_ASKS() (outer_asks ? outer_asks() : false)
 #define OUTER_TOUCH(memory, stride, bytes, count)                                                  \
     (outer_touch ? outer_touch(memory, stride, bytes, count) : (void)0)

@@ -17,24 +17,34 @@ const TOP: f64 = 40.0;
 const HEIGHT: f64 = 200.0;
 const BAR: f64 = 11.0;
 
-const FIGURES: [Figure; 3] = [
+const FIGURES: [Figure; 4] = [
     Figure {
         name: "figure-1",
         title: "Placement without migration, and with the kernel's",
         engines: &["nothing", "kernel"],
         placements: &PLACEMENTS,
+        is_long: false,
     },
     Figure {
         name: "figure-4",
         title: "Placement and migration",
         engines: &["nothing", "kernel", "upm", "sampled"],
         placements: &PLACEMENTS,
+        is_long: false,
     },
     Figure {
         name: "figure-5",
         title: "Record-replay from first touch",
         engines: &["nothing", "kernel", "upm", "record-replay"],
         placements: &["first-touch"],
+        is_long: false,
+    },
+    Figure {
+        name: "figure-6",
+        title: "Record-replay of phases that are four times longer",
+        engines: &["nothing", "kernel", "upm", "record-replay"],
+        placements: &["first-touch"],
+        is_long: true,
     },
 ];
 
@@ -43,6 +53,8 @@ struct Figure {
     title: &'static str,
     engines: &'static [&'static str],
     placements: &'static [&'static str],
+    /// Of the kernel whose phases are longer, or of all others.
+    is_long: bool,
 }
 
 /// A bar: what it is of, and modelled time against first touch without migration.
@@ -86,7 +98,7 @@ fn runs(counted: &Counted) -> String {
         let name = model.name;
         let _ = write!(text, "{name}_ms_mean,{name}_ms_steady,");
     }
-    text += "migrations,planned,replayed\n";
+    text += "moving_ms_steady,migrations,planned,replayed\n";
     for ((kernel, placement, engine), counts) in &counted.runs {
         let Counts { iterations, .. } = counts;
         let first = iterations.first().map_or(0.0, Matrix::remote);
@@ -106,7 +118,8 @@ fn runs(counted: &Counted) -> String {
         let migrations = counts.list("calls").iter().sum::<f64>();
         let migrations = migrations + counts.list("balanced").iter().sum::<f64>();
         let number = |name| counts.number(name).unwrap_or(0);
-        let _ = writeln!(text, "{migrations},{},{}", number("planned"), number("replayed"));
+        let (moving, planned, replayed) = (counts.moving(), number("planned"), number("replayed"));
+        let _ = writeln!(text, "{moving:.4},{migrations},{planned},{replayed}");
     }
     text
 }
@@ -158,10 +171,10 @@ fn table(counted: &Counted) -> String {
     text
 }
 
-/// Steady modelled time of each run of the figure.
+/// Steady modelled time of each run of the figure, with that of moves between phases.
 fn bars(counted: &Counted, figure: &Figure) -> Vec<Bar> {
     let mut bars = Vec::new();
-    for kernel in &KERNELS {
+    for kernel in KERNELS.iter().filter(|kernel| kernel.is_long() == figure.is_long) {
         let Some(base) = counted.get(kernel.name, "first-touch", "nothing") else { continue };
         for placement in figure.placements {
             for engine in figure.engines {
@@ -172,7 +185,7 @@ fn bars(counted: &Counted, figure: &Figure) -> Vec<Bar> {
                     group: kernel.name.to_owned(),
                     label: (*placement).to_owned(),
                     engine: ENGINES.iter().position(|name| name == engine).unwrap_or(0),
-                    value: mean(steady) / base,
+                    value: (mean(steady) + counts.moving()) / base,
                 });
             }
         }

@@ -13,6 +13,8 @@ const SLOWDOWN: f64 = 2.7;
 const FIRST: f64 = 78.0;
 /// Sampling may cost so many iterations, all in all.
 const SAMPLING: f64 = 2.0;
+/// Per cent that record-replay gains where phases are four times longer.
+const GAIN: f64 = 5.0;
 /// Runs differ by so much in modelled time that says nothing.
 const NOISE: f64 = 1.01;
 /// Pages that each run shows the plugin.
@@ -70,7 +72,7 @@ fn checks(counted: &Counted) -> Vec<Check> {
             for name in MIGRATING {
                 let Some(upm) = found(name) else { continue };
                 let run = format!("{}/{placement}/{name}", kernel.name);
-                engine(&mut check, &run, placement, upm, (&best, fastest));
+                engine(&mut check, &run, placement, (upm, found("nothing")), (&best, fastest));
                 if let Some(balanced) = found("kernel") {
                     let (mine, theirs) = (steady(upm), steady(balanced));
                     check(
@@ -81,12 +83,23 @@ fn checks(counted: &Counted) -> Vec<Check> {
                 }
             }
             if let Some((upm, replay)) = found("upm").zip(found("record-replay")) {
-                let (mine, theirs) = (steady(replay), steady(upm));
+                let moving = replay.moving();
+                let (mine, theirs) = (steady(replay) + moving, steady(upm));
+                let found =
+                    format!("{mine:.3} ms, {moving:.3} of them moves, against {theirs:.3} ms");
+                let is_slower = mine > theirs * NOISE;
                 check(
                     format!("{}/{placement}: record-replay is not slower", kernel.name),
-                    format!("{mine:.3} ms against {theirs:.3} ms"),
-                    mine <= theirs * NOISE,
+                    found.clone(),
+                    !is_slower,
                 );
+                if kernel.is_long() {
+                    check(
+                        format!("{}/{placement}: record-replay gains {GAIN} %", kernel.name),
+                        found,
+                        mine <= theirs * (1.0 - GAIN / 100.0),
+                    );
+                }
             }
         }
         if let Some(balanced) = counted.get(kernel.name, "worst-case", "kernel") {
@@ -124,7 +137,7 @@ fn engine(
     check: &mut impl FnMut(String, String, bool),
     name: &str,
     placement: &str,
-    upm: &Counts,
+    (upm, unmoved): (&Counts, Option<&Counts>),
     (best, fastest): (&Matrix, f64),
 ) {
     let (remote, least) = (upm.steady().remote(), best.remote());
@@ -149,7 +162,7 @@ fn engine(
             all > 0.0 && first >= FIRST,
         );
     }
-    let (cost, after) = sampling(upm);
+    let (cost, after) = sampling(upm, unmoved);
     check(
         format!("{name}: cost of sampling"),
         format!("{cost:.2} iterations, then {after:.2} % more instructions"),
@@ -157,9 +170,12 @@ fn engine(
     );
 }
 
-/// How many iterations sampling cost in the guest's time, where its faults count, and by how many
-/// per cent the last iteration has more instructions than the first one without sampling.
-fn sampling(upm: &Counts) -> (f64, f64) {
+/// How many iterations sampling and moving cost in the guest's time, where faults and copies count,
+/// and by how many per cent the last iteration has more instructions than the first one without
+/// sampling. Until pages moved an iteration takes as long as in the run that moves none, `unmoved`:
+/// that is what the placement costs.
+#[expect(clippy::cast_precision_loss, reason = "few iterations")]
+fn sampling(upm: &Counts, unmoved: Option<&Counts>) -> (f64, f64) {
     let sampled = upm.number("sampled").and_then(|number| usize::try_from(number).ok());
     let seconds = upm.list("seconds");
     let Some((with, without)) = sampled.and_then(|at| seconds.split_at_checked(at)) else {
@@ -168,11 +184,18 @@ fn sampling(upm: &Counts) -> (f64, f64) {
     let Some(least) = without.iter().copied().reduce(f64::min) else {
         return (f64::INFINITY, 0.0);
     };
-    let cost = with.iter().map(|each| (each / least - 1.0).max(0.0)).sum();
+    let unmoved = unmoved.map(|unmoved| unmoved.list("seconds")).filter(|it| !it.is_empty());
+    let before = unmoved.map_or(least, |it| it.iter().sum::<f64>() / it.len() as f64);
+    let first_move = upm.list("calls").iter().position(|migrations| *migrations > 0.0);
+    let expected = |at: usize| match first_move {
+        Some(first) if at > first => least,
+        _ => before,
+    };
+    let cost = with.iter().enumerate().map(|(at, each)| (each - expected(at)).max(0.0) / least);
+    let cost = cost.sum();
     let plain = &upm.iterations[sampled.unwrap_or(0)..];
     let least = plain.iter().map(Matrix::instructions).min().unwrap_or(1).max(1);
     let most = plain.iter().map(Matrix::instructions).max().unwrap_or(1);
-    #[expect(clippy::cast_precision_loss, reason = "no count reaches 2^53")]
     let after = 100.0 * (most as f64 / least as f64 - 1.0);
     (cost, after)
 }
@@ -182,7 +205,8 @@ fn is_placed(placement: &str, homes: &[f64]) -> bool {
     let share = |node: usize| homes.get(node).copied().unwrap_or(0.0) / all.max(1.0);
     let within = |low: f64, high: f64| (0..4).all(|node| (low..=high).contains(&share(node)));
     match placement {
-        "round-robin" => within(0.24, 0.26),
+        // Each array begins with the first node.
+        "round-robin" => within(0.23, 0.27),
         "random" => within(0.15, 0.35),
         "worst-case" => share(0) > 0.999,
         _ => all > 0.0,
@@ -191,6 +215,8 @@ fn is_placed(placement: &str, homes: &[f64]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn counted(local: u64, remote: u64, misplaced: u64) -> Counted {
@@ -243,6 +269,52 @@ mod tests {
         let names = failed(&late);
         assert!(names.iter().any(|name| name.contains("first call")));
         assert!(names.iter().any(|name| name.contains("sampling")));
+        // What an iteration from that placement takes anyway is not the engine's.
+        late.runs.insert(
+            ("cg".to_owned(), "worst-case".to_owned(), "nothing".to_owned()),
+            Counts {
+                told: BTreeMap::from([("seconds".to_owned(), "[1.2, 1.3]".to_owned())]),
+                ..Counts::default()
+            },
+        );
+        assert!(!failed(&late).iter().any(|name| name.contains("sampling")));
+    }
+
+    #[test]
+    fn replay_has_to_gain_its_moves_and_more_where_phases_are_long() {
+        let failed_with = |local: u64, remote: u64, moving: &str| {
+            let mut text = String::new();
+            for (engine, local, remote) in
+                [("nothing", 900, 90), ("upm", 900, 90), ("record-replay", local, remote)]
+            {
+                for kind in ["iteration", "iteration", "iteration", "best"] {
+                    let number = u64::from(kind == "best") * 2 + 1;
+                    text += &format!("bt-long,first-touch,{engine},{kind},0");
+                    for processor in 0..8 {
+                        let mut cells = [number * remote / 3; 4];
+                        cells[processor / 2] = number * local;
+                        let cells = cells.map(|cell| cell.to_string()).join(",");
+                        text += &format!(",1000,{cells}");
+                    }
+                    text += "\n";
+                }
+            }
+            text += "all,all,all,calibration,0,96,0\n";
+            let told = format!("bt-long/first-touch/record-replay moving [{moving}]\n");
+            let mut failed = failed(&Counted::read(&text, &told).unwrap());
+            failed.retain(|name| name.contains("record-replay"));
+            failed
+                .iter()
+                .map(|name| name.rsplit(' ').next().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let none = "0.1, 0.0, 0.0";
+        // Each miss that becomes a local one is some 60 % of it less.
+        assert_eq!(failed_with(990, 0, none), Vec::<String>::new());
+        assert_eq!(failed_with(900, 90, none), ["%"], "no gain");
+        assert_eq!(failed_with(800, 300, none), ["slower", "%"]);
+        // As slow as the guest is: a part of it in the model.
+        assert_eq!(failed_with(990, 0, "0.0, 0.0, 0.001"), ["slower", "%"]);
     }
 
     #[test]

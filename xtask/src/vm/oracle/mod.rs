@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use self::count::{Counted, Run};
+use self::count::{Counted, Run, SLOW};
 use self::plan::{ENGINES, KERNELS, PLACEMENTS};
 use super::guest::{self, MEMORY_PER_NODE, PROFILE, TARGET, Task, Turns, static_flags};
 use super::needs::Needs;
@@ -45,7 +45,7 @@ const SHARED: [&str; 6] = [
 /// was missing with `--require`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these kernels: bt, sp, cg, mg, ft.
+    /// Only these kernels: bt, sp, cg, mg, ft, bt-long (its phases run four times).
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Only from these placements: first-touch, round-robin, random, worst-case.
@@ -123,10 +123,7 @@ fn wanted(options: &Options) -> anyhow::Result<Vec<Run>> {
                     ["first-touch", "worst-case"].contains(&placement) && engine != "record-replay";
                 let is_left_out =
                     !takes(&options.placements, placement) || !takes(&options.engines, engine);
-                if is_left_out
-                    || (options.quick && !is_short)
-                    || (engine == "record-replay" && !kernel.has_phases)
-                {
+                if is_left_out || (options.quick && !is_short) || !kernel.has(placement, engine) {
                     continue;
                 }
                 let iterations = if engine == "nothing" { kernel.alone } else { kernel.moved };
@@ -136,6 +133,7 @@ fn wanted(options: &Options) -> anyhow::Result<Vec<Run>> {
                     placement: placement.to_owned(),
                     engine: engine.to_owned(),
                     iterations,
+                    repeats: kernel.phases.max(1),
                 });
             }
         }
@@ -169,8 +167,8 @@ fn measure(
             name: run.name(),
             program: program.clone(),
             arguments: format!(
-                "{} {} {} {} {}",
-                run.kernel, run.class, run.placement, run.engine, run.iterations
+                "{} {} {} {} {} {}",
+                run.kernel, run.class, run.placement, run.engine, run.iterations, run.repeats
             ),
             limit: LONGEST_RUN,
             ..Task::default()
@@ -189,7 +187,7 @@ fn measure(
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let raw = folder.join("oracle.csv");
     let plugged = format!(
-        "{},out={},nodemb={MEMORY_PER_NODE},cachekb={CACHE}",
+        "{},out={},nodemb={MEMORY_PER_NODE},cachekb={CACHE},slow={SLOW}",
         plugin.display(),
         raw.display()
     );
@@ -275,8 +273,12 @@ mod tests {
             named("mg", "random", "sampled record-replay nothing").unwrap(),
             ["mg/random/nothing", "mg/random/sampled"]
         );
-        let all = 4 * (5 * 4 + 2);
+        let all = 4 * (5 * 4 + 2) + 4;
         assert_eq!(named("", "", "").unwrap().len(), all);
+        assert_eq!(
+            named("bt-long", "", "sampled nothing record-replay").unwrap(),
+            ["bt-long/first-touch/nothing", "bt-long/first-touch/record-replay"]
+        );
         let refused = named("cg", "", "upm kernels").unwrap_err();
         assert!(refused.contains("--engines: there is no kernels"), "{refused}");
         assert!(named("", "worst", "").is_err() && named("lu", "", "").is_err());
