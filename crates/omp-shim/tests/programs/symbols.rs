@@ -62,6 +62,7 @@ const OURS: [&str; 32] = [
     "upmlib_init@@NANOS_1.0",
     "upmlib_init_@@NANOS_1.0",
     "upmlib_loop@@NANOS_1.0",
+    "upmlib_loop_@@NANOS_1.0",
     "upmlib_memrefcnt@@NANOS_1.0",
     "upmlib_memrefcnt_@@NANOS_1.0",
     "upmlib_migrate_memory@@NANOS_1.0",
