@@ -51,7 +51,8 @@ void upmlib_touched(const void *addr, size_t size);
    bytes at base + i * stride. */
 void upmlib_loop(const void *base, size_t stride, size_t bytes, size_t first, size_t last);
 
-/* The same calls for Fortran: sizes are integers of the default kind. */
+/* The same calls for Fortran: sizes are integers of the default kind. An area of 2 GiB or more is
+   named in parts. */
 int upmlib_init_(void);
 
 /* See above. */
@@ -74,6 +75,10 @@ int upmlib_undo_(void);
 
 /* See above. */
 void upmlib_touched_(const void *addr, const int *size);
+
+/* See above; a negative number is 0. */
+void upmlib_loop_(
+    const void *base, const int *stride, const int *bytes, const int *first, const int *last);
 
 #ifdef __cplusplus
 }

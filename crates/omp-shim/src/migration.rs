@@ -111,7 +111,13 @@ pub(crate) fn at_load() {
     if let Some(placement) = upm.placement
         && let Err(error) = machine.place(placement)
     {
-        message::warn(&format!("UPM_PLACEMENT: {error}; pages are put as without it"));
+        let why = match placement {
+            Placement::WorstCase(node) if error.is(libc::EINVAL) => {
+                format!("node {node} has no memory")
+            }
+            _ => error.to_string(),
+        };
+        message::warn(&format!("UPM_PLACEMENT: {why}; pages are put as without it"));
     }
     if upm.reports {
         report_at_exit();

@@ -10,7 +10,7 @@
 //!     keep their numbers.
 //!
 //! # Not here
-//! Whether anything is mapped there: `map`.
+//! Whether anything is mapped there: `upm`.
 
 use std::ops::Range;
 

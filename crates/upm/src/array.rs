@@ -51,8 +51,8 @@ impl<T: Plain> HotArray<T> {
     /// `length` zeros, their pages placed by the scheme.
     ///
     /// # Errors
-    /// No memory, or the kernel refuses the policy. `EINVAL`: no element, or a node without
-    /// memory.
+    /// No memory, or the kernel refuses the policy. `EINVAL`: no element, one that has to be
+    /// aligned to more than a page, or a node without memory.
     pub fn zeroed(
         length: usize,
         placement: Placement,
@@ -77,6 +77,8 @@ impl<T: Plain> HotArray<T> {
 
     fn bytes(length: usize) -> SysResult<usize> {
         let bytes = length.checked_mul(mem::size_of::<T>()).filter(|bytes| *bytes > 0);
+        // The mapping begins with a page, and no further.
+        let bytes = bytes.filter(|_| mem::align_of::<T>() <= numa::page_bytes());
         bytes.ok_or(SysError::new("mmap", libc::EINVAL))
     }
 
@@ -121,7 +123,7 @@ impl<T: Plain> Deref for HotArray<T> {
 
     fn deref(&self) -> &[T] {
         // SAFETY: - `length` elements of our mapping, zeros or written through `deref_mut`; pages
-        // are aligned for every plain type.
+        // are aligned for the type (`bytes`).
         unsafe { slice::from_raw_parts(self.first().as_ptr(), self.length) }
     }
 }
@@ -141,5 +143,30 @@ impl<T> fmt::Debug for HotArray<T> {
             .field("length", &self.length)
             .field("placed", &self.placed)
             .finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::topology::TableTopology;
+
+    #[derive(Clone, Copy)]
+    #[repr(align(131072))]
+    struct Wide(#[allow(dead_code, reason = "only its alignment counts")] u8);
+
+    // SAFETY: - a number.
+    unsafe impl Plain for Wide {}
+
+    #[test]
+    fn what_a_page_cannot_hold_aligned_and_nothing_are_no_arrays() {
+        let topology = TableTopology::new(1, &[]).unwrap();
+        let first = Placement::FirstTouch;
+        let wide = HotArray::<Wide>::zeroed(1, first, &topology).unwrap_err();
+        assert!(wide.is(libc::EINVAL));
+        for length in [0, usize::MAX] {
+            let refused = HotArray::<u64>::zeroed(length, first, &topology).unwrap_err();
+            assert!(refused.is(libc::EINVAL), "{length}");
+        }
     }
 }

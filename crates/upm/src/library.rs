@@ -13,7 +13,8 @@
 //! The first source that can be used, or the one that the settings name ([`AutoSource`]). Samples
 //! by faults are taken between [`Library::enter`] and [`Library::leave`] alone: there the program
 //! computes, and elsewhere it may hand its arrays to system calls. A program that describes its
-//! loops ([`Library::ledger`]) is counted by what it says, exactly, from its first description on.
+//! loops ([`Library::ledger`]) is counted by what it says, exactly, from its first description on;
+//! where the settings name [`SourceKind::Loops`], from the beginning.
 
 use std::sync::Arc;
 
@@ -50,13 +51,18 @@ impl Library {
         let parameters =
             Parameters { critical_pages: settings.critical_pages, ..Parameters::default() };
         let only = settings.source;
-        let source = Box::new(AutoSource::new(only, TrapParameters::default()));
+        let mut source = AutoSource::new(only, TrapParameters::default());
+        // Else there would be no source before the first description, and the engine be off.
+        let is_described = only == Some(SourceKind::Loops);
+        if is_described {
+            source = source.with_ledger(ledger.clone());
+        }
         let topology = machine.topology().clone();
         Ok(Self {
-            upm: Engine::with(topology, machine.mover(), source, parameters),
+            upm: Engine::with(topology, machine.mover(), Box::new(source), parameters),
             ledger,
             only,
-            is_described: false,
+            is_described,
             scope: Scope::Iteration,
             is_counting: false,
             inside: 0,
@@ -156,7 +162,8 @@ impl Library {
             self.stop();
             let source = AutoSource::new(self.only, TrapParameters::default());
             self.upm.set_source(Box::new(source.with_ledger(self.ledger.clone())));
-            if was_counting {
+            // It may have been off for want of a source.
+            if was_counting || (self.scope == Scope::Iteration && self.upm.is_on()) {
                 self.count(self.scope);
             }
         }

@@ -198,16 +198,22 @@ impl<T: Topology, M: Mover> Migrator<T, M> {
             decisions.retain(|decision| matches!(decision.verdict, Verdict::Move { .. }));
         }
         let (migrations, refusals) = (call.migrations(), call.refusals());
-        let is_unreadable = call.stayed.contains_key(&Stay::Unknown);
+        let errno = homes.iter().find_map(|home| match home {
+            Home::Unknown(errno) => Some(*errno),
+            _ => None,
+        });
+        let unreadable = errno.filter(|_| call.stayed.contains_key(&Stay::Unknown));
         call.nanoseconds = (self.clock)().saturating_sub(begin);
         let statistics = &mut self.statistics;
         statistics.calls.push(call);
-        statistics.decisions = decisions;
+        if !decisions.is_empty() {
+            (statistics.decisions, statistics.decided_by) = (decisions, statistics.calls.len());
+        }
         statistics.frozen = self.history.frozen();
         if migrations == 0 {
-            statistics.off = Some(match (refusals, is_unreadable) {
-                (0, false) => Off::Settled,
-                (0, true) => Off::Unreadable,
+            statistics.off = Some(match (refusals, unreadable) {
+                (0, None) => Off::Settled,
+                (0, Some(errno)) => Off::Unreadable(errno),
                 _ => Off::Refused,
             });
         }

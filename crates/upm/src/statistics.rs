@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use platform::SysError;
+
 use crate::criterion::{Stay, Verdict};
 use crate::mover::{Outcome, Refusal};
 use crate::topology::Node;
@@ -20,8 +22,9 @@ pub enum Off {
     Settled,
     /// Every page that should have moved was refused.
     Refused,
-    /// No page moved, and of some the mover cannot tell where they are.
-    Unreadable,
+    /// No page moved, and of some the mover cannot tell where they are: the system's error number,
+    /// 0 where it gave none.
+    Unreadable(i32),
 }
 
 impl fmt::Display for Off {
@@ -31,7 +34,13 @@ impl fmt::Display for Off {
             Self::NoSource(why) => write!(f, "no references can be counted: {why}"),
             Self::Settled => write!(f, "no page should move any more"),
             Self::Refused => write!(f, "every page that should have moved was refused"),
-            Self::Unreadable => write!(f, "the system does not say where the pages are"),
+            Self::Unreadable(errno) => {
+                write!(f, "the system does not say where the pages are")?;
+                match errno {
+                    0 => Ok(()),
+                    errno => write!(f, ": {}", SysError::new("move_pages", *errno)),
+                }
+            }
         }
     }
 }
@@ -162,8 +171,11 @@ pub struct Statistics {
     pub rearmed: usize,
     /// Why the engine is off.
     pub off: Option<Off>,
-    /// The decisions of the last call, for those that moved or should have, or all of them.
+    /// The decisions of the last call that had any, for those that moved or should have, or all of
+    /// them: the call that ends the engine has none.
     pub decisions: Vec<Decision>,
+    /// Which call that was, counted from 1; 0: none.
+    pub decided_by: usize,
 }
 
 impl Statistics {
@@ -237,6 +249,9 @@ impl fmt::Display for Statistics {
         }
         if let Some(off) = &self.off {
             writeln!(f, "  off: {off}")?;
+        }
+        if !self.decisions.is_empty() {
+            writeln!(f, "  decisions of call {}:", self.decided_by)?;
         }
         for decision in &self.decisions {
             writeln!(f, "  {decision}")?;

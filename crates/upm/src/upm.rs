@@ -272,9 +272,10 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
     }
 
     /// Another source counts from now on: the numbers so far are left, and the next iteration's
-    /// are the first.
+    /// are the first. An engine that is off because nothing could count is on again.
     pub fn set_source(&mut self, source: Box<dyn CounterSource + Send + 'm>) {
         self.stop();
+        self.migrator.statistics.off.take_if(|off| matches!(off, Off::NoSource(_)));
         self.source = source;
         self.follows_source = true;
         self.is_attached = false;

@@ -357,10 +357,37 @@ fn the_report_says_why_each_page_moved_or_stayed() {
         assert!(text.contains(line), "no `{line}` in\n{text}");
     }
     // Nothing is left but what is refused.
+    assert!(text.contains("decisions of call 1:"), "{text}");
     assert_eq!(migrator.migrate(&counters(&rows, 2)), 0);
     assert_eq!(migrator.statistics().off, Some(Off::Refused));
     migrator.rearm();
     assert!(migrator.is_on());
+}
+
+#[test]
+fn the_decisions_of_the_last_call_that_moved_are_in_the_report_when_the_engine_is_off() {
+    let mut migrator = Migrator::new(topology(2, false), table(&[0, 0]), exact(), PAGE);
+    migrator.add(BASE, 2 * PAGE).unwrap();
+    let rows = [vec![1, 9], vec![9, 1]];
+    assert_eq!(migrator.migrate(&counters(&rows, 2)), 1);
+    assert_eq!(migrator.migrate(&counters(&rows, 2)), 0);
+    assert_eq!(migrator.statistics().off, Some(Off::Settled));
+    let text = migrator.statistics().to_string();
+    let line = "of call 1:\n  0x64000 on node 0, counters [1, 9]: to node 1, ratio 9.0: moved";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_system_that_does_not_say_where_pages_are_is_named_with_its_answer() {
+    for (errno, line) in [(libc::EPERM, "pages are: move_pages: "), (0, "pages are\n")] {
+        let hidden = [Fault::Hide(errno), Fault::Hide(errno)];
+        let mover = FaultyMover::new(table(&[0, 0]), 2, [], hidden);
+        let mut migrator = Migrator::new(topology(2, false), mover, exact(), PAGE);
+        migrator.add(BASE, 2 * PAGE).unwrap();
+        assert_eq!(migrator.migrate(&counters(&[vec![1, 9], vec![1, 9]], 2)), 0);
+        let text = migrator.statistics().to_string();
+        assert!(text.contains(line) && text.contains("stayed 2: its node could not"), "{text}");
+    }
 }
 
 #[test]

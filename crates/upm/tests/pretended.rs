@@ -10,7 +10,7 @@ use platform::affinity::{self, CpuId, CpuSet};
 use platform::numa::{self, Pages};
 use upm::maps::Own;
 use upm::source::{Ledger, Pattern};
-use upm::{AreaError, Library, Machine, Node, Off, Pilot, Placement, Settings};
+use upm::{AreaError, Library, Machine, Node, Off, Pilot, Placement, Settings, SourceKind};
 
 /// A pilot takes whatever the process has mapped: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -115,6 +115,33 @@ fn what_loops_say_is_exact_and_the_engine_ends() {
         assert_eq!((library.migrate_memory(), library.should_call()), (0, false));
         assert_eq!(library.statistics().rearmed, 1);
     });
+}
+
+#[test]
+fn loops_count_from_the_beginning_where_they_are_the_source_that_is_named() {
+    let _alone = alone();
+    let Some(processors) = processors() else { return };
+    let pages = Pages::map(8 * numa::page_bytes()).unwrap();
+    let addresses = pages.addresses();
+    let ledger = Arc::new(Ledger::default());
+    let settings = Settings { source: SourceKind::of("loops"), ..two_nodes() };
+    let mut library = Library::new(settings, ledger.clone()).unwrap();
+    // SAFETY: - the memory stays mapped.
+    unsafe { library.memrefcnt(addresses.start, addresses.len()) }.unwrap();
+    assert_eq!(library.statistics().off, None);
+    let ledger = library.ledger();
+    let work = |node: usize| {
+        if node == 1 {
+            ledger.touched_here(addresses.clone());
+        }
+    };
+    with_pair(&processors, work, |pair| {
+        pair.run();
+        assert_eq!((library.migrate_memory(), library.should_call()), (8, true));
+        pair.run();
+        assert_eq!((library.migrate_memory(), library.should_call()), (0, false));
+    });
+    assert_eq!(library.statistics().off, Some(Off::Settled));
 }
 
 #[test]

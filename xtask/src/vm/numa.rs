@@ -37,7 +37,7 @@ pub(crate) struct Options {
     pub(super) require: bool,
 }
 
-/// Runs the tests and prints each one; counts those that passed.
+/// Runs the tests and prints each one; counts those that passed and skipped nothing.
 pub(super) fn run(
     workspace: &Workspace,
     options: &Options,
@@ -70,10 +70,11 @@ pub(super) fn run(
     let mut failed = Vec::new();
     for outcome in &outcomes {
         let verdicts = verdicts(&outcome.text);
-        for (name, is_well) in &verdicts {
-            println!("{}: {name}: {}", outcome.name, if *is_well { "well" } else { "FAILED" });
+        for (name, verdict) in &verdicts {
+            println!("{}: {name}: {}", outcome.name, verdict.word());
         }
-        passed += verdicts.iter().filter(|(_, is_well)| *is_well).count() as u64;
+        let is_well = |(_, verdict): &&(String, Verdict)| *verdict == Verdict::Well;
+        passed += verdicts.iter().filter(is_well).count() as u64;
         if outcome.code != 0 {
             println!("\n=== {} in the guest\n{}", outcome.name, outcome.text);
             failed.push(outcome.name.as_str());
@@ -93,35 +94,61 @@ pub(super) fn run(
     Ok(passed)
 }
 
-/// The tests of a program that told of itself, in order, and whether each went well. What a test
+/// What became of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Well,
+    /// It lacked something there, and said so: it shows nothing, or only a part.
+    Skipped,
+    Failed,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Well => "well",
+            Self::Skipped => "skipped",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+/// The tests of a program that told of itself, in order, and what became of each. What a test
 /// prints may stand between its name and its verdict.
-fn verdicts(text: &str) -> Vec<(String, bool)> {
+fn verdicts(text: &str) -> Vec<(String, Verdict)> {
     let mut verdicts = Vec::new();
-    let mut open: Option<String> = None;
+    let mut open: Option<(String, Verdict)> = None;
     for line in text.lines() {
         let begun = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
         if let Some((name, _)) = begun {
-            verdicts.extend(open.take().map(|name| (name, false)));
-            open = Some(name.to_owned());
+            verdicts.extend(open.take().map(|(name, _)| (name, Verdict::Failed)));
+            open = Some((name.to_owned(), Verdict::Well));
+        }
+        let said = begun.map_or(line, |(_, said)| said);
+        if let Some((_, verdict)) = open.as_mut().filter(|_| said.starts_with("skipped")) {
+            *verdict = Verdict::Skipped;
         }
         if line == "ok" || line.ends_with(" ... ok") || line.ends_with("ok") && begun.is_some() {
-            verdicts.extend(open.take().map(|name| (name, true)));
+            verdicts.extend(open.take());
         }
     }
-    verdicts.extend(open.map(|name| (name, false)));
+    verdicts.extend(open.map(|(name, _)| (name, Verdict::Failed)));
     verdicts
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Verdict::{Failed, Skipped, Well};
     use super::verdicts;
 
     #[test]
     fn each_test_has_its_verdict_whatever_it_prints() {
-        let text = "running 4 tests\ntest a ... ok\ntest b ... 3 windows\nok\n\
-                    test c ... \nthread 'c' panicked\nFAILED\ntest d ... words\n";
-        let right = [("a", true), ("b", true), ("c", false), ("d", false)];
-        let right = right.map(|(name, is_well)| (name.to_owned(), is_well));
+        let text = "running 6 tests\ntest a ... ok\ntest b ... 3 windows\nok\n\
+                    test c ... \nthread 'c' panicked\nFAILED\ntest e ... skipped: no x [y:1]\nok\n\
+                    test f ... \nskipped (busy): z [y:2]\nFAILED\ntest d ... words\n";
+        let right =
+            [("a", Well), ("b", Well), ("c", Failed), ("e", Skipped), ("f", Failed), ("d", Failed)];
+        let right = right.map(|(name, verdict)| (name.to_owned(), verdict));
         assert_eq!(verdicts(text), right);
         assert_eq!(verdicts("test result: ok. 4 passed"), []);
     }

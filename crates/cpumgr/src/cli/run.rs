@@ -137,7 +137,8 @@ pub enum Placement {
     FirstTouch,
     /// On all nodes in turn.
     RoundRobin,
-    /// On random nodes: only programs that use the library can.
+    /// On random nodes: no policy of the kernel. With the drop-in OpenMP library
+    /// UPM_PLACEMENT=random does it.
     Random,
     /// On one node, while it has room.
     WorstCase,

@@ -36,8 +36,9 @@ fn chosen(placement: Placement, nodes: &[u32]) -> Result<(Policy, &[u32]), Strin
         Placement::FirstTouch => Ok((Policy::Local, &[])),
         Placement::RoundRobin => Ok((Policy::Interleave, nodes)),
         Placement::WorstCase => Ok((Policy::Preferred, &nodes[..1])),
-        Placement::Random => Err("no policy of the kernel places pages at random; a program can, \
-                                  through the library (upm)"
+        Placement::Random => Err("no policy of the kernel places pages at random; the drop-in \
+                                  OpenMP library does so in its programs, with \
+                                  UPM_PLACEMENT=random in the environment"
             .into()),
     }
 }

@@ -109,7 +109,8 @@ extern "C" fn upmlib_loop(
     migration::ran(&Pattern { base: base.addr(), stride, bytes, times: 1 }, first, last);
 }
 
-/// The same calls for Fortran: sizes are integers of the default kind.
+/// The same calls for Fortran: sizes are integers of the default kind. An area of 2 GiB or more is
+/// named in parts.
 #[unsafe(no_mangle)]
 extern "C" fn upmlib_init_() -> c_int {
     upmlib_init()
@@ -119,7 +120,14 @@ extern "C" fn upmlib_init_() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn upmlib_memrefcnt_(addr: *const c_void, size: *const c_int) -> c_int {
     // SAFETY: - Fortran passes the address of an integer.
-    upmlib_memrefcnt(addr, usize::try_from(unsafe { *size }).unwrap_or(0))
+    let size = unsafe { *size };
+    let Ok(bytes) = usize::try_from(size) else {
+        message::warn(&format!(
+            "upmlib_memrefcnt: a size of {size} bytes; an area of 2 GiB or more is named in parts"
+        ));
+        return -1;
+    };
+    upmlib_memrefcnt(addr, bytes)
 }
 
 /// See above.
@@ -157,4 +165,20 @@ extern "C" fn upmlib_undo_() -> c_int {
 unsafe extern "C" fn upmlib_touched_(addr: *const c_void, size: *const c_int) {
     // SAFETY: - Fortran passes the address of an integer.
     upmlib_touched(addr, usize::try_from(unsafe { *size }).unwrap_or(0));
+}
+
+/// See above; a negative number is 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn upmlib_loop_(
+    base: *const c_void,
+    stride: *const c_int,
+    bytes: *const c_int,
+    first: *const c_int,
+    last: *const c_int,
+) {
+    let number = |place: *const c_int| {
+        // SAFETY: - Fortran passes the address of an integer.
+        usize::try_from(unsafe { *place }).unwrap_or(0)
+    };
+    upmlib_loop(base, number(stride), number(bytes), number(first), number(last));
 }

@@ -10,6 +10,7 @@ program migrates
 
   if (upmlib_init() /= 0) stop 1
   if (upmlib_memrefcnt(field, 0) /= -1) stop 2
+  if (upmlib_memrefcnt(field, -8) /= -1) stop 6
   if (upmlib_memrefcnt(field, 4 * n) /= 0) stop 3
   field = 0
   calls = 0
@@ -37,7 +38,11 @@ contains
     do i = own + 1, own + n / 2
       field(i) = field(i) + 1
     end do
-    call upmlib_touched(field(own + 1), 4 * (n / 2))
+    if (own == 0) then
+      call upmlib_touched(field(own + 1), 4 * (n / 2))
+    else
+      call upmlib_loop(field, 4, 4, own, own + n / 2)
+    end if
     !$omp end parallel
   end subroutine
 end program

@@ -41,7 +41,7 @@ const IN_FRONT: [&str; 13] = [
 ];
 
 /// What the compiler's library does not have, in a version node of its own.
-const OURS: [&str; 32] = [
+const OURS: [&str; 33] = [
     "asat_adjust_threads@@NANOS_1.0",
     "asat_adjust_threads_@@NANOS_1.0",
     "num_migrations@@NANOS_1.0",
@@ -62,6 +62,7 @@ const OURS: [&str; 32] = [
     "upmlib_init@@NANOS_1.0",
     "upmlib_init_@@NANOS_1.0",
     "upmlib_loop@@NANOS_1.0",
+    "upmlib_loop_@@NANOS_1.0",
     "upmlib_memrefcnt@@NANOS_1.0",
     "upmlib_memrefcnt_@@NANOS_1.0",
     "upmlib_migrate_memory@@NANOS_1.0",

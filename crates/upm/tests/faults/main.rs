@@ -434,6 +434,8 @@ fn without_a_source_the_engine_is_off_and_says_why() {
     upm.iteration(|| {});
     let report = upm.statistics().to_string();
     assert!(report.contains("off: no references can be counted: none: nothing counts"), "{report}");
+    let _ledger = upm.ledger();
+    assert!(upm.is_on(), "another source may count");
 }
 
 #[test]

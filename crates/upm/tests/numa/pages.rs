@@ -182,7 +182,10 @@ fn a_filter_that_refuses_is_told_and_the_engine_is_off() {
             memory.fill(2);
             ledger.touched(numa::current_node(), bytes.clone());
         });
-        assert_eq!((upm.migrations(), &upm.statistics().off), (0, &Some(Off::Unreadable)));
+        assert_eq!(
+            (upm.migrations(), &upm.statistics().off),
+            (0, &Some(Off::Unreadable(libc::EPERM)))
+        );
         let mut mover = KernelMover::new(topology.clone());
         let outcomes = mover.migrate(&steps(bytes.start, 16, 0, 1));
         assert_eq!(outcomes, [Outcome::Refused(Refusal::Forbidden); 16]);
