@@ -57,9 +57,9 @@ impl Machine {
         }
         let mut places: Vec<usize> = (0..all).map(|thread| thread % self.processors).collect();
         self.random.shuffle(&mut places);
-        let mut crowds = vec![0; self.processors];
-        places.iter().for_each(|place| crowds[*place] += 1);
-        (0..own).filter(|thread| self.random.below(crowds[places[*thread]]) != 0).count()
+        let mut sharers = vec![0; self.processors];
+        places.iter().for_each(|place| sharers[*place] += 1);
+        (0..own).filter(|thread| self.random.below(sharers[places[*thread]]) != 0).count()
     }
 
     /// Each program evaluates once.

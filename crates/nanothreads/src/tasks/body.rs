@@ -30,7 +30,7 @@ impl<F: FnOnce(*const ())> Of<F> {
     const BOXED: &'static Calls = &Calls { call: call_boxed::<F>, discard: discard_boxed::<F> };
 }
 
-// SAFETY: - `new` takes only `Send` closures; the words hold one, or the box of one.
+// SAFETY: - `new` and `fill` take only `Send` closures; the words hold one, or the box of one.
 unsafe impl Send for Body {}
 
 const fn fits<F>() -> bool {
@@ -119,7 +119,7 @@ unsafe fn call_inline<F: FnOnce(*const ())>(words: *mut Words, context: *const (
 unsafe fn call_boxed<F: FnOnce(*const ())>(words: *mut Words, context: *const ()) {
     // SAFETY: - caller's contract.
     let pointer = unsafe { words.cast::<*mut F>().read() };
-    // SAFETY: - made by `Box::into_raw` in `new`.
+    // SAFETY: - made by `Box::into_raw` in `fill`.
     let closure = unsafe { Box::from_raw(pointer) };
     closure(context);
 }
@@ -136,7 +136,7 @@ unsafe fn discard_inline<F>(words: *mut Words) {
 unsafe fn discard_boxed<F>(words: *mut Words) {
     // SAFETY: - caller's contract.
     let pointer = unsafe { words.cast::<*mut F>().read() };
-    // SAFETY: - made by `Box::into_raw` in `new`.
+    // SAFETY: - made by `Box::into_raw` in `fill`.
     drop(unsafe { Box::from_raw(pointer) });
 }
 

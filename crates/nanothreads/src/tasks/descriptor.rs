@@ -16,7 +16,7 @@
 //! | `links`, `mutexes` before it is ready | the creator |
 //! | `mutexes`, `claimed` | the thread that moves it on, one at a time: the last share, or the lock of the mutex, hands it over |
 //! | `body` | the creator until it is ready, then its home's thread |
-//! | `name`, `priority`, `number`, .. | not written after the creation |
+//! | `name`, `priority`, `scope`, .. | not written after the creation |
 //!
 //! # Memory
 //! A plain task that waits in a queue takes 112 bytes, whatever it captures: 48 of room for that,

@@ -10,9 +10,9 @@
 //! `inputs`, `flags`, `panic`: any thread that holds a share. `phase`: written by the owner's
 //! thread before it gives its share up; read by the last one. `home`: the creator, then, at the
 //! start, the home's thread; read by threads that hold a share of a started owner. `place`: the
-//! creator, then the owner's thread while the owner runs; read by the last one if the owner waits.
-//! `credits`, `pause`: the home's thread. Of a [`TaskWait`], `link`: the inbox; the rest: the
-//! home's thread.
+//! creator, then the owner's thread while the owner runs; read by the last one if the owner waits,
+//! and by the home's thread while it is suspended. `credits`, `pause`: the home's thread. Of a
+//! [`TaskWait`], `link`: the inbox; the rest: the home's thread.
 //!
 //! # Memory
 //! What waits in a queue has a node, so a node has only what other threads may look for at any
@@ -26,9 +26,9 @@
 //!     nano-thread.
 //! I2  The last one touches it, and the wait, only until it has woken the waiter.
 //! I3  In the phase `New`, `place` is a number, in later ones a wait. In the phase `Waiting` that
-//!     is the owner's, which lasts until the last one has signalled it. That of a nano-thread
-//!     which is suspended is the one it is suspended in, be it at another node; only its home's
-//!     thread looks at it then.
+//!     is the owner's, which lasts until the last one has signalled it. A nano-thread that waits
+//!     at another node, or yields, is in the phase `Running`: its wait is the one that it is
+//!     suspended in, which lasts until it is resumed, and only its home's thread looks at it.
 
 use crate::tasks::descriptor::NanoPtr;
 use crate::tasks::fiber::Fiber;

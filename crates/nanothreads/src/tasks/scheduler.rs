@@ -343,7 +343,8 @@ impl Scheduler {
         let this = unsafe { &*node };
         match this.phase() {
             Phase::Waiting => {
-                self.wake(seat, this);
+                // SAFETY: - the last share was the caller's.
+                unsafe { self.wake(seat, node) };
                 None
             }
             // SAFETY: - the last share of an ended nano-thread: we finish it.
@@ -399,7 +400,8 @@ impl Scheduler {
             }
             match parent.phase() {
                 Phase::Waiting => {
-                    self.wake(seat, parent);
+                    // SAFETY: - the last share was ours.
+                    unsafe { self.wake(seat, up) };
                     return at_once;
                 }
                 // SAFETY: - an ended nano-thread's own node, of which we had the last share.
@@ -463,11 +465,16 @@ impl Scheduler {
         }
     }
 
-    /// The owner of `node`, which waits, goes on at its home.
-    fn wake(&self, seat: Option<Seat>, node: &Node) {
-        let home = node.home() as usize;
-        // SAFETY: - the last share was ours, of a node whose owner waits.
-        let wait = unsafe { node.wait() };
+    /// The owner of `node`, which waits, goes on at its home. No reference to the node is held: the
+    /// owner may free it before this returns (I2 of `node`).
+    ///
+    /// # Safety
+    /// - The caller had the last share of `node`, which is in the phase `Waiting`.
+    unsafe fn wake(&self, seat: Option<Seat>, node: *const Node) {
+        // SAFETY: - caller's contract: it is live until its owner is woken.
+        let home = unsafe { (*node).home() } as usize;
+        // SAFETY: - caller's contract.
+        let wait = unsafe { (*node).wait() };
         match seat {
             // SAFETY: - it lasts until it is signalled (I3 of `node`).
             Some(seat) if seat.index() == home => seat.deliver(unsafe { &*wait }),

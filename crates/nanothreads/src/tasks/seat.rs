@@ -245,11 +245,11 @@ impl<'a> Seat<'a> {
         self.own().current.get()
     }
 
-    /// The nano-thread that runs here, if it may be switched away from now and is `strand`.
-    pub(crate) fn can_switch_from(self, strand: NanoPtr) -> bool {
+    /// The nano-thread that runs here, if it may be switched away from now and is `nano`.
+    pub(crate) fn can_switch_from(self, nano: NanoPtr) -> bool {
         let own = self.own();
         let local = local();
-        own.current.get() == Some(strand)
+        own.current.get() == Some(nano)
             && own.level.get() == local.membership().level
             && own.pins.get() == local.pins()
     }

@@ -19,14 +19,15 @@ const FEWER: &str = "With fewer processors than the paper's four a join waits fo
 /// Speedups.
 const SPEEDUP: &str = "On as many processors as are here; about a tenth of the time is serial.";
 /// No superlinear speedup.
-const CACHES: &str = "An element computes for a fifth of a microsecond and more, and its 24 bytes \
-                      come from memory in some nanoseconds: whether they are in a cache makes no \
-                      difference, and more caches make no speedup.";
+const CACHES: &str = "An element computes for much longer than its 24 bytes take to come from \
+                      memory: whether they are in a cache makes no difference, and more caches \
+                      make no speedup.";
 /// Joins.
 const JOINS: &str = "By the choice of the serial part: the paper does not say how long it is.";
 /// Paging.
 const PAGES: &str = "Only where a control group with too little memory can be made and swap is \
-                     free.";
+                     free. Where swap is a file that a host caches a page comes back soon, so that \
+                     more threads gain nothing, and copies are farther apart than versions.";
 /// Spread.
 const SPREAD: &str = "The kernel here gives programs that began together equal shares of the \
                       processors every few milliseconds.";
