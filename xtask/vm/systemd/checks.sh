@@ -2,8 +2,8 @@
 # Checks of the package and the service in a guest with systemd, each by name. Lines that start with
 # @ are for xtask. Alice and Bob are users without any privilege; the guest has four processors.
 # A check is a function: 0 is well; what it says is shown when it fails. 77: the machine is too busy
-# to tell; 78: this build is not judged by it. Each is seen failing with a fault of its own: some always (`...-is-seen`), the others
-# where that was asked for (`cargo xtask vm systemd --planted`).
+# to tell; 78: this build is not judged by it. Each is seen failing with a fault of its own: some
+# always (`...-is-seen`), the others where that was asked for (`cargo xtask vm systemd --planted`).
 set -u
 export LC_ALL=C SYSTEMD_COLORS=0 SYSTEMD_PAGER=cat PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export DEBIAN_FRONTEND=noninteractive
