@@ -8,6 +8,10 @@
 //! 3. A fault may reach its handler late, after its source stopped or ended. Such an access would
 //!    succeed now: where the page can be written ([`Advice::Populate`]), it is tried again. Ranges
 //!    of ended sources are remembered for this.
+//! 4. A handler's steps are system calls, and windows end and begin in between. A: the handler
+//!    finds a page that is not watched any more, and cannot be opened. B: the next window arms it.
+//!    A: the page cannot be written either. So a fault in a source's memory is looked at again
+//!    before it is the program's own ([`LOOKS`]).
 //!
 //! # Invariants
 //! I1  Only while a source is running, and only within its spans, does the handler change rights.
@@ -32,6 +36,9 @@ use platform::userfault::Userfault;
 pub(super) const PLACES: usize = 8;
 /// Ranges of ended sources that are remembered.
 const PAST: usize = 64;
+/// Looks at a fault in a source's memory, before it is taken for the program's own: for each that
+/// fails a window has to begin within the handler, or the memory is not accessible at all.
+const LOOKS: usize = 16;
 /// The most nodes' numbers, beyond which a node counts as unknown.
 const NUMBERS: usize = 1024;
 
@@ -133,15 +140,17 @@ impl Table {
         self.spans.iter().find(|span| span.addresses.contains(&address))
     }
 
-    /// The fault is within this table; true when the access will succeed now.
-    fn resolve(&self, span: &ArmedSpan, address: usize) -> bool {
+    /// The fault is within this table; true when the access will succeed now. The first look
+    /// counts it.
+    fn resolve(&self, span: &ArmedSpan, address: usize, is_first: bool) -> bool {
         // ORDERING: Acquire - pairs with the Release in `stop`: when it is seen, all is disarmed.
         if !self.is_running.load(Acquire) {
             return can_be_written(address, self.page_shift);
         }
+        let one = u32::from(is_first);
         // ORDERING: Relaxed throughout - counters, which `snapshot` reads after the program's own
         // join, or a little too few of.
-        self.faults.fetch_add(1, Relaxed);
+        self.faults.fetch_add(one.into(), Relaxed);
         let granule = self.granule_at(span, address);
         let node = self.here();
         let page = address >> self.page_shift << self.page_shift;
@@ -150,13 +159,13 @@ impl Table {
             let number = self.page_at(span, address);
             self.pages_opened[number].store(window, Relaxed);
             if node < self.nodes {
-                self.pages[number * self.nodes + node].fetch_add(1, Relaxed);
+                self.pages[number * self.nodes + node].fetch_add(one, Relaxed);
             }
             page..page + (1 << self.page_shift)
         } else {
             self.opened[granule].store(window, Relaxed);
             if node < self.nodes {
-                self.granules[granule * self.nodes + node].fetch_add(1, Relaxed);
+                self.granules[granule * self.nodes + node].fetch_add(one, Relaxed);
             }
             self.granule_range(span, address)
         };
@@ -193,26 +202,38 @@ fn resolve(fault: PageFault) -> bool {
     if !fault.is_forbidden && !fault.is_unmapped && !fault.is_bus {
         return false;
     }
+    for look in 0..LOOKS {
+        match is_open(fault, look == 0) {
+            Some(false) => {}
+            Some(true) => return true,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Whether the access will succeed now; `None` where no source had a part in its fault.
+fn is_open(fault: PageFault, is_first: bool) -> Option<bool> {
     let own = GATES.iter().find_map(|gate| {
         gate.visit(|table| {
             let span = table.span_at(fault.address)?;
-            table.means.makes(fault).then(|| table.resolve(span, fault.address))
+            table.means.makes(fault).then(|| table.resolve(span, fault.address, is_first))
         })
         .flatten()
     });
-    own.unwrap_or_else(|| {
+    own.or_else(|| {
         let is_past = ENDED.iter().any(|(begin, end)| {
             // ORDERING: Acquire - pairs with `remember`: the end is there when the begin is.
             let begin = begin.load(Acquire);
             begin != 0 && (begin..end.load(Relaxed)).contains(&fault.address)
         });
-        is_past && can_be_written(fault.address, numa::page_bytes().trailing_zeros())
+        is_past.then(|| can_be_written(fault.address, numa::page_bytes().trailing_zeros()))
     })
 }
 
 /// Puts the handler in front, before faults are made to happen.
 pub(super) fn handle_faults() -> SysResult<()> {
-    // SAFETY: - `resolve` only loads and adds to atomics and makes four system calls; `Kept` is
+    // SAFETY: - `resolve` only loads and adds to atomics and makes some system calls; `Kept` is
     // the C library's own word.
     unsafe { page_fault::install_resolver(resolve) }
 }

@@ -286,8 +286,14 @@ impl CounterSource for TrapSource {
         }
         table::handle_faults()?;
         let table = shared.placed.table();
+        // From the first watched page on the handler may have to open one.
+        // ORDERING: Relaxed - written under no lock: the thread that takes it is started later;
+        // faults come after the system calls of `begin`.
+        table.is_running.store(true, Relaxed);
         if let Err(error) = table.begin() {
             table.disarm();
+            // ORDERING: Release - as in `stop`.
+            table.is_running.store(false, Release);
             return Err(error.into());
         }
         {
@@ -300,8 +306,6 @@ impl CounterSource for TrapSource {
                 table.is_fine.iter().for_each(|is_fine| is_fine.store(true, Relaxed));
                 sampling.fine = table.is_fine.len();
             }
-            // ORDERING: Relaxed - written under the lock that `look` takes.
-            table.is_running.store(true, Relaxed);
             // ORDERING: Relaxed - the thread that reads it is started later.
             shared.stops.store(false, Relaxed);
             shared.set_due(&mut sampling, self.parameters.interval);

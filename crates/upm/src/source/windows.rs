@@ -141,14 +141,17 @@ impl Shared {
         }
         let Ok(mut sampling) = self.lock.try_lock() else { return };
         let table = self.placed.table();
-        if sampling.is_armed && sampling.pause.is_none() && sampling.closes <= now {
-            table.disarm();
-            (sampling.is_armed, sampling.closes) = (false, u64::MAX);
-            if now < sampling.begins {
-                // ORDERING: Relaxed - see above.
-                self.due.store(sampling.begins, Relaxed);
-                return;
+        if sampling.pause.is_none() && sampling.closes <= now {
+            if sampling.is_armed {
+                table.disarm();
             }
+            (sampling.is_armed, sampling.closes) = (false, u64::MAX);
+        }
+        // Also where the last window had nothing to arm: else one would begin at its end.
+        if now < sampling.begins {
+            // ORDERING: Relaxed - see above.
+            self.due.store(sampling.begins.min(sampling.closes), Relaxed);
+            return;
         }
         // ORDERING: Relaxed - both are written under the lock.
         let windows = self.windows.load(Relaxed);

@@ -1,5 +1,6 @@
 //! When windows begin and end.
 
+use crate::is_child;
 use crate::memory::{bytes, eager, shared, source_on, sweep};
 
 use platform::numa::{self, Pages};
@@ -104,4 +105,57 @@ fn in_a_pause_nothing_is_armed_and_no_window_begins() {
     source.pause();
     sweep(pages.addresses().start, pages.addresses().len());
     assert_eq!(source.faults(), faults);
+}
+
+/// A window ends in the same look in which the next one begins: an access that faulted before may
+/// find its page watched again between the handler's steps. Threads are more than processors, so
+/// that handlers lose their processor between them.
+#[test]
+fn an_access_that_meets_the_border_of_two_windows_is_tried_again() {
+    if !is_child("windows::an_access_that_meets_the_border_of_two_windows_is_tried_again") {
+        return;
+    }
+    let bytes = 64 * numa::page_bytes();
+    let adjoining = TrapParameters { interval: 1, length: 1, ..eager() };
+    let by_userfault = shared(bytes, TrapSource::by_userfault(adjoining));
+    let by_guards = shared(bytes, TrapSource::by_guards(adjoining));
+    let pages = Pages::map(bytes).unwrap();
+    let by_rights = source_on(&pages, adjoining);
+    for (pages, mut source) in
+        [Some((pages, by_rights)), by_userfault, by_guards].into_iter().flatten()
+    {
+        let begin = pages.first().as_ptr().expose_provenance();
+        source.start(Scope::Phases).unwrap();
+        let (part, last) = (bytes / 8, source.windows() + 1_000);
+        std::thread::scope(|scope| {
+            let source = &source;
+            for thread in 0..8 {
+                scope.spawn(move || {
+                    while source.windows() < last {
+                        sweep(begin + thread * part, part);
+                    }
+                });
+            }
+        });
+        assert!(source.faults() > 0);
+        source.stop();
+        sweep(begin, bytes);
+    }
+}
+
+#[test]
+fn where_all_is_decided_windows_come_no_sooner() {
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    let interval = 10_000_000;
+    let rare = TrapParameters { interval, length: interval / 10, ..eager() };
+    let mut source = source_on(&pages, rare);
+    let begin = std::time::Instant::now();
+    source.start(Scope::Iteration).unwrap();
+    // One thread alone: after some windows all is decided, and nothing is armed any more.
+    while source.windows() < 60 {
+        sweep(pages.addresses().start, pages.addresses().len());
+    }
+    source.stop();
+    // At most, were each wait the shortest of twice as many: the mean is 600 ms, the deviation 45.
+    assert!(begin.elapsed() > std::time::Duration::from_nanos(30 * interval), "too soon");
 }
