@@ -12,7 +12,8 @@
 //!    recorded while that is so, or while too little was seen.
 //! 4. *Done*, when no page should move any more; also when nothing can be done.
 //!
-//! [`Pilot::threads_moved`] begins again at 1, and so does a loop that ended while it was recorded.
+//! [`Pilot::threads_moved`] begins again at 1, and so does a loop that ended while it was recorded
+//! (I3).
 //!
 //! # Invariants
 //! I1  Outside a region, and when it is done, no access faults.
@@ -21,6 +22,10 @@
 //!     They are reckoned by what a fault takes on an idle machine: on a busy one the time of an
 //!     iteration says nothing. Beside that, recorded iterations may take `FREE` nanoseconds more
 //!     than others; then what was counted decides.
+//!
+//! I3  What a loop was recorded for that then ended was for nothing: probably it is not the outer
+//!     one. The next one is looked at when the program has run so long that all of this was
+//!     below one part of `WASTED` of it.
 //!
 //! # Limits
 //! - A program that unmaps an array while it is recorded, in a region, or in the moment in which a
@@ -65,6 +70,9 @@ const SHARE: u64 = 10;
 /// Nanoseconds of a fault, with what it disturbs, and bytes that it opens.
 const FAULT: u64 = 10_000;
 const OPENED: usize = 64 << 10;
+/// What was recorded for nothing is at most one part of so many of the time, before it is tried
+/// again.
+const WASTED: u64 = 100;
 /// How often it begins again because an area was unmapped.
 const MOST_LOST: u32 = 3;
 /// Decisions that the report has in full.
@@ -96,6 +104,11 @@ pub struct Pilot {
     nominal: u64,
     /// Nanoseconds of all recorded ones, and how many.
     recorded: (u64, u64),
+    /// When the first iteration began, and this recording; nanoseconds that recordings took for
+    /// nothing.
+    first: Option<u64>,
+    recording: u64,
+    wasted: u64,
     lost: u32,
     moved: u32,
     scattered: Option<usize>,
@@ -119,12 +132,22 @@ impl Pilot {
             began: 0,
             nominal: 0,
             recorded: (0, 0),
+            first: None,
+            recording: 0,
+            wasted: 0,
             lost: 0,
             moved: 0,
             scattered: None,
             why: is_one.then(|| Off::OneNode.to_string()),
             clock: Box::new(platform::clock::monotonic_ns),
         }
+    }
+
+    /// Has `clock` read in place of the system's: nanoseconds from anywhere.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl FnMut() -> u64 + Send + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self
     }
 
     /// Whether it has nothing to do until the threads move: it need not be told of anything else.
@@ -153,6 +176,10 @@ impl Pilot {
         let now = (self.clock)();
         match self.stage {
             Stage::Look => {
+                let first = *self.first.get_or_insert(now);
+                if now.saturating_sub(first) / WASTED < self.wasted {
+                    return;
+                }
                 self.threads = threads;
                 self.stage = Stage::Time;
             }
@@ -170,6 +197,7 @@ impl Pilot {
     /// The program is in the loop no more, or in another one.
     pub fn loop_ends(&mut self) {
         if self.stage != Stage::Done {
+            self.waste();
             self.stop();
             self.stage = Stage::Look;
         }
@@ -208,6 +236,17 @@ impl Pilot {
         self.stop();
         self.stage = Stage::Done;
         self.why = Some(why.to_owned());
+    }
+
+    /// What is being recorded is of no use.
+    fn waste(&mut self) {
+        if self.stage == Stage::Record {
+            let time = (self.clock)().saturating_sub(self.recording);
+            let (recorded, laps) = self.recorded;
+            let more = recorded.saturating_sub(self.nominal.saturating_mul(laps));
+            // By I2, or what was seen.
+            self.wasted += more.max(time / SHARE);
+        }
     }
 
     fn stop(&mut self) {
@@ -271,6 +310,7 @@ impl Pilot {
         }
         self.stage = Stage::Record;
         self.upm = Some(upm);
+        self.recording = (self.clock)();
         self.record();
     }
 
@@ -322,6 +362,7 @@ impl Pilot {
         }
         upm.stop();
         if upm.is_lost() {
+            self.waste();
             self.lost += 1;
             self.stage = Stage::Look;
             if self.lost > MOST_LOST {

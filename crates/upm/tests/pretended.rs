@@ -250,3 +250,30 @@ fn a_loop_that_ends_while_it_is_recorded_leaves_nothing_armed() {
         assert!(pilot.is_done() && pilot.report().contains("off: enough"));
     });
 }
+
+/// A loop that ends each time that it is recorded is not the outer one.
+#[test]
+fn what_is_recorded_for_nothing_stays_below_a_hundredth_of_the_time() {
+    let _alone = alone();
+    let pages = Pages::map(64 * numa::page_bytes()).unwrap();
+    sweep(pages.addresses().start, pages.addresses().len());
+    let time = Arc::new(AtomicUsize::new(0));
+    let clock = time.clone();
+    let machine = Machine::new(two_nodes()).unwrap();
+    let mut pilot = Pilot::new(machine, two_nodes(), Own::default())
+        .with_clock(move || clock.load(SeqCst).try_into().unwrap());
+    const LOOPS: usize = 20_000;
+    for _ in 0..LOOPS {
+        // The third iteration is recorded, and ends with the loop.
+        for _ in 0..3 {
+            pilot.iteration_begins(2);
+            time.fetch_add(1_000_000, SeqCst);
+        }
+        pilot.loop_ends();
+    }
+    let recordings = pilot.statistics().unwrap().rearmed + 1;
+    assert!(recordings >= 2, "it tries again");
+    // Of a recorded iteration of a millisecond windows take a tenth.
+    let (spent, all) = (recordings * 100_000, LOOPS * 3_000_000);
+    assert!(spent <= all / 100 + 100_000, "{recordings} recordings");
+}
