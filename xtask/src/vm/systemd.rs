@@ -110,7 +110,9 @@ pub(super) fn run(
     files.push((own("checks.sh"), "opt/checks.sh", 0o755));
     files.push((own("checks.service"), "etc/systemd/system/checks.service", 0o644));
     files.push((own("checks.target"), "etc/systemd/system/checks.target", 0o644));
-    files.push((workspace.root.join("packaging/examples/fence.conf"), "opt/fence.conf", 0o644));
+    for (name, place) in [("fence.conf", "opt/fence.conf"), ("listen.conf", "opt/listen.conf")] {
+        files.push((workspace.root.join("packaging/examples").join(name), place, 0o644));
+    }
     if let Some(module) = needs::fuse(folder) {
         files.push((module, "opt/fuse.ko", 0o644));
     }

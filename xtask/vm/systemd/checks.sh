@@ -655,6 +655,49 @@ stops=no
 it_stops() { stops=yes; with WatchdogSec=0; }
 it_runs() { stops=no; systemctl kill -s KILL cpumgr.service; without; }
 
+# The page and the metrics. With `listen` alone the log says once which drop-in is missing, and all
+# else goes on; with it each user of the machine reads them, and the service is closed enough still.
+listens() { listened; local code=$?; closed_again; return "$code"; }
+listened() {
+    local since place
+    since=$(journalctl -q --no-pager -u cpumgr -o cat | wc -l)
+    mkdir -p /etc/cpumgr/cpumgr.toml.d /etc/systemd/system/cpumgr.service.d
+    printf 'listen = "9477"\n' > /etc/cpumgr/cpumgr.toml.d/listen.toml
+    systemctl restart cpumgr.service || return 1
+    within 20 is_spoken_of listen.conf "$since" || { say "the log names no drop-in"; return 1; }
+    team alice a1 3000
+    within 20 has a1 4 || { say "without a page Alice has $(size a1)"; status; return 1; }
+    [ "$(spoken_of listen.conf "$since")" = 1 ] || { say "the log says it more than once"; return 1; }
+    "$open"
+    systemctl daemon-reload; systemctl restart cpumgr.service || return 1
+    within 20 fetched /metrics '^cpumgr_programs 1' || { say "no metrics: $(fetch /metrics)"; return 1; }
+    for place in '/ <title>cpumgr' '/status.json "name":"team"'; do
+        fetched "${place% *}" "${place#* }" || { say "$place: $(fetch "${place% *}")"; return 1; }
+    done
+    local exposure; exposure=$(systemd-analyze security --threshold=25 cpumgr.service) \
+        || { tail -n 1 <<< "$exposure"; return 1; }
+    has a1 4 || within 20 has a1 4 || { say "with a page Alice has $(size a1)"; return 1; }
+    exposure=$(tail -n 1 <<< "$exposure")
+    say "page, metrics and status read by Bob, exposure ${exposure##*: }"
+}
+fetch() {
+    # shellcheck disable=SC2016
+    as bob timeout 20 bash -c 'exec 3<> /dev/tcp/127.0.0.1/9477
+        printf "GET %s HTTP/1.0\r\n\r\n" "$1" >&3; cat <&3' fetch "$1"
+}
+fetched() { fetch "$1" | grep -q "$2"; }
+closed_again() {
+    rm -rf /etc/cpumgr/cpumgr.toml.d/listen.toml /etc/systemd/system/cpumgr.service.d
+    without
+}
+opens() {
+    cp /usr/share/doc/cpumgr/examples/listen.conf /etc/systemd/system/cpumgr.service.d/ \
+        || cp /opt/listen.conf /etc/systemd/system/cpumgr.service.d/
+}
+open=opens
+stays_closed() { open=:; }
+is_opened() { open=opens; }
+
 # The service has a /tmp of its own: a trace for it is refused, with a directory that works.
 traced() {
     rm -f /tmp/trace /var/lib/cpumgr/trace
@@ -1020,6 +1063,8 @@ check garbled-state garbled
 planted garbled-state is_strict no_garbage garbled
 check stuck-files stuck
 planted stuck-files it_stops it_runs stuck
+check listens listens
+planted listens stays_closed is_opened listens
 check trace-place traced
 planted trace-place one_tmp two_tmps traced
 check no-lying lies
