@@ -45,6 +45,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// When there is no manager, or it refuses.
 pub fn set(args: &SetArgs) -> Result<(), Error> {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    if args.json && args.what.is_some() {
+        let what = "--json shows all that is in force: `cpumgr set --json`; of one program: \
+                    `cpumgr show PID --json`";
+        return Err(Error::Usage(what.into()));
+    }
     let socket = socket::to_ask(args.socket.as_deref())?;
     let control = match args.what.clone() {
         Some(Setting::Quantum { time: Some(time) }) => Control::Quantum { quantum_ns: ns(time) },

@@ -173,6 +173,7 @@ fn check_config(args: &CheckConfigArgs) -> Result<(), Error> {
     }
     sources.load()?;
     Config::of_environment()?;
+    Config::misspelt_variables().iter().for_each(|warning| complain(warning));
     let (files, unread) = (sources.files()?, sources.unread()?);
     if args.json {
         return print(&json::line("check-config", &Checked::of(&files, true, &unread))?);

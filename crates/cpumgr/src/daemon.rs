@@ -229,6 +229,9 @@ fn serve_after(
     let files = sources.load()?;
     // What concerns this start alone: a killed manager's settings do not come before it.
     let environment = Config::of_environment()?;
+    for warning in Config::misspelt_variables() {
+        tracing::warn!("{warning}");
+    }
     let named = match (named, &environment.policy) {
         (None, Some(policy)) => {
             Some(Guarded::make(|| limits::policy(policy)).map_err(Error::Usage)?)

@@ -30,6 +30,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use platform::affinity::{self, CpuSet};
 use platform::process::{self, Pid};
+use platform::pthread;
 
 use crate::cli::{JobserverArgs, Style};
 use crate::error::Error;
@@ -64,6 +65,11 @@ fn serve(args: &JobserverArgs, warn: &impl Fn(&str)) -> Result<i32, Error> {
     let mask = affinity::affinity(None)?;
     let most = u32::try_from(mask.len()).unwrap_or(u32::MAX).max(1);
     let jobs = args.jobs.unwrap_or(most);
+    // Lists, accounts and tables of programs (`[programs.make]`) are by the kernel's name of this
+    // process, which stands for its program.
+    if let Some(name) = Path::new(&args.command[0]).file_name() {
+        pthread::set_name(&name.to_string_lossy());
+    }
     let (client, found) = register(args, jobs, most, warn);
     let style = args.style.unwrap_or_else(|| usual_style(&args.command[0]));
     let granted = client.as_ref().map_or(jobs.min(most), |it| it.grant().processors);

@@ -29,6 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+
 use crate::error::Error;
 
 mod board;
@@ -83,7 +85,7 @@ impl Web {
     /// When the address cannot be had.
     pub fn listen(address: SocketAddr, socket: &Path) -> Result<Self, Error> {
         let failed = |source: std::io::Error| Error::Io {
-            what: "cannot listen at the address of `listen`,",
+            what: fault(&source),
             path: PathBuf::from(address.to_string()),
             source,
         };
@@ -126,6 +128,17 @@ impl Drop for Web {
         {
             let _panicked = thread.join();
         }
+    }
+}
+
+/// What could not be done, and where that is not the machine's fault but the unit's, what to do.
+fn fault(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAFNOSUPPORT) => {
+            "cannot listen at the address of `listen` (the service is closed against it: see \
+             listen.conf in /usr/share/doc/cpumgr/examples),"
+        }
+        _ => "cannot listen at the address of `listen`,",
     }
 }
 

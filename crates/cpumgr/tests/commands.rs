@@ -59,6 +59,10 @@ fn without_a_value_what_is_in_force_is_shown() {
     assert_eq!(said(&manager, &["set", "weight", &pid, "2.5"]), "");
     assert_eq!(said(&manager, &["set", "weight", &pid]), "2.5\n");
     assert_eq!(on(&manager, &["set", "weight", "1"]).status.code(), Some(2));
+    // Not a text for a reader that wants a document, nor a change of what was to be shown.
+    let refused = on(&manager, &["set", "--json", "quantum", "50ms"]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+    assert_eq!(said(&manager, &["set", "quantum"]), "100ms\n");
     assert!(said(&manager, &["status"]).contains("grace 900us,"));
 }
 

@@ -292,6 +292,31 @@ fn a_rule_that_names_an_unknown_class_is_a_mistake_of_its_file() {
 }
 
 #[test]
+fn what_a_manager_refuses_is_refused_without_one() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.toml");
+    fs::write(&file, "mpl = 2\n").unwrap();
+    let check = |variable: &str| {
+        let mut command = cpumgr();
+        command.arg("check-config").arg(&file).env(variable, "3").output().unwrap()
+    };
+    assert!(check("CPUMGR_MPL").status.success());
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    let output = check("CPUMGR_MPL");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("every user may write"), "{}", errors(&output));
+    // The same words from both.
+    let mut daemon = cpumgr();
+    daemon.args(["daemon", "--socket"]).arg(dir.path().join("s")).arg("--config").arg(&file);
+    assert_eq!(daemon.output().unwrap().stderr, output.stderr);
+    // A variable's name that is nearly one is told, and no more.
+    let all = cpumgr().arg("check-config").env("CPUMGR_QUANTOM", "1ms").output().unwrap();
+    let said = errors(&all);
+    assert!(all.status.success() && said.contains("CPUMGR_QUANTUM meant?"), "{said}");
+}
+
+#[test]
 fn a_file_that_no_manager_reads_is_said_to_be_well_formed_and_no_more() {
     let home = tempfile::tempdir().unwrap();
     let check = |words: &[&str]| {

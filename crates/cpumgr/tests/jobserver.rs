@@ -109,6 +109,7 @@ fn makes_jobs_follow_the_grant() {
     let make = work.start(&manager, &["--jobs", "2"], &["make"]);
     eventually("two jobs run", || (work.most(0) == 2).then_some(()));
     assert_eq!(granted(&manager), Some(2));
+    assert_eq!(manager.status().programs[0].name, "make", "tables of programs are by name");
 
     // Another program that wants all has its share.
     let all = processors(&manager);

@@ -336,7 +336,7 @@ fn the_whole_picture_is_what_the_manager_says() {
     serve(&path, programs, Arc::default());
     let mut top = Top::start(&path, &["--interval", "100ms"]);
     let head = [
-        "cpumgr 9: up 1m01s, policy dss-ts, quantum 100ms, 3 programs, 0 waiting to be st",
+        "cpumgr 9: up 1m01s, policy dss-ts, quantum 100ms, 3 programs, 0 waiting",
         "processors 0-255: [#*#-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         "",
         "    PID  ASKS   HAS  SQUEEZED  AGE      CPUS          NAME",

@@ -76,11 +76,15 @@ fn systemd_understands_each_line_of_each_unit() {
 }
 
 #[test]
-fn the_service_is_closed_also_with_fences() {
-    let fence = fs::read_to_string(packaging().join("examples/fence.conf")).unwrap();
+fn the_service_is_closed_also_with_fences_and_a_listener() {
+    let example = |name: &str| fs::read_to_string(packaging().join("examples").join(name)).unwrap();
+    let (fence, listener) = (example("fence.conf"), example("listen.conf"));
+    let both = format!("{fence}\n{listener}");
     for (extra, wanted) in [
         ("", true),
         (fence.as_str(), true),
+        (listener.as_str(), true),
+        (both.as_str(), true),
         (
             "\n[Service]\nUser=root\nCapabilityBoundingSet=~\nSystemCallFilter=\nProtectSystem=no\n",
             false,

@@ -38,6 +38,7 @@ impl Tree {
             ("LICENSE-MIT", "LICENSE-MIT"),
             ("LICENSE-APACHE", "LICENSE-APACHE"),
             ("packaging/examples/fence.conf", "examples/fence.conf"),
+            ("packaging/examples/listen.conf", "examples/listen.conf"),
         ] {
             tree.add(root(from), format!("{prefix}share/doc/cpumgr/{name}"), 0o644);
         }

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, bail};
 
@@ -49,8 +49,8 @@ const SOME_FAILED: i32 = 87;
 /// missing with `--require`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only checks of these names (`package-installs` is needed by all others; with `--planted`
-    /// `NAME-is-seen` besides).
+    /// Only checks of these names (`package-installs` is needed by all others), with `--planted`
+    /// those that see them fail, too.
     #[arg(long, value_name = "NAME")]
     check: Vec<String>,
     /// Each check is seen failing, too, with a fault that is planted for it.
@@ -65,7 +65,7 @@ pub(crate) struct Options {
     /// What the machine lacks is a failure, not a reason to skip.
     #[arg(long)]
     pub(super) require: bool,
-    /// Checks that have not begun by then are left out.
+    /// Checks that have not begun by then are left out: on other days others than today.
     #[arg(skip)]
     deadline: Option<Instant>,
 }
@@ -110,14 +110,16 @@ pub(super) fn run(
     files.push((own("checks.sh"), "opt/checks.sh", 0o755));
     files.push((own("checks.service"), "etc/systemd/system/checks.service", 0o644));
     files.push((own("checks.target"), "etc/systemd/system/checks.target", 0o644));
-    files.push((workspace.root.join("packaging/examples/fence.conf"), "opt/fence.conf", 0o644));
+    for (name, place) in [("fence.conf", "opt/fence.conf"), ("listen.conf", "opt/listen.conf")] {
+        files.push((workspace.root.join("packaging/examples").join(name), place, 0o644));
+    }
     if let Some(module) = needs::fuse(folder) {
         files.push((module, "opt/fuse.ko", 0o644));
     }
     let longest = if options.planted { LONGEST_PLANTED } else { LONGEST };
-    let wanted = match options.check.is_empty() {
+    let names = match options.check.is_empty() {
         true => "all".to_owned(),
-        false => format!("package-installs {}", options.check.join(" ")),
+        false => wanted(&options.check),
     };
     let seconds = match options.deadline.map(super::left) {
         Some(left) if left < LONGEST_BOOT => {
@@ -128,7 +130,8 @@ pub(super) fn run(
     };
     let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
     let texts = [
-        ("opt/wanted", wanted),
+        ("opt/wanted", names),
+        ("opt/first", options.deadline.map_or(0, |_| first_of(days())).to_string()),
         ("opt/planted", yes(options.planted)),
         ("opt/optimized", yes(!of_tests)),
         ("opt/seconds", seconds.saturating_sub(LONGEST_BOOT).to_string()),
@@ -160,6 +163,25 @@ pub(super) fn run(
         bail!("failed in the guest: {}", reading.failed.join(", "));
     }
     Ok(reading.well as u64)
+}
+
+/// What the guest is to check where these are asked for. (`-is-seen` alone means nothing to checks
+/// without a plant.)
+fn wanted(names: &[String]) -> String {
+    let each = names.iter().map(|name| format!(" {name} {name}-is-seen"));
+    format!("package-installs{}", each.collect::<String>())
+}
+
+/// Days since 1970.
+fn days() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs() / (24 * 60 * 60))
+}
+
+/// After how many of its checks the guest begins, where it has no time for all: continuous
+/// integration runs it each second day, and gets through seven of them at least.
+fn first_of(day: u64) -> u64 {
+    day / 2 * 7
 }
 
 /// The guest's system as an archive; made once.
@@ -341,6 +363,26 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_that_is_asked_for_is_seen_failing_too() {
+        let wanted = wanted(&["reload".to_owned(), "listens".to_owned()]);
+        assert_eq!(wanted, "package-installs reload reload-is-seen listens listens-is-seen");
+    }
+
+    #[test]
+    fn each_check_is_the_first_one_of_some_day_and_comes_within_days() {
+        let script = include_str!("../../vm/systemd/checks.sh");
+        let others = script.split_once("\nothers() {").unwrap().1.split_once("\n}\n").unwrap().0;
+        let places = others.lines().filter(|line| line.starts_with("    check ")).count() as u64;
+        assert!(places > 30, "{places}");
+        // Of the checks that are run some seven have their time each second day.
+        let seen: std::collections::BTreeSet<u64> = (0..2 * places.div_ceil(7))
+            .step_by(2)
+            .flat_map(|day| (0..7).map(move |at| (first_of(day) + at) % places))
+            .collect();
+        assert_eq!(seen.len() as u64, places);
+    }
 
     #[test]
     fn checks_are_counted_and_a_result_that_is_cut_off_is_none() {

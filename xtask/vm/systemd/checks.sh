@@ -10,6 +10,8 @@ export DEBIAN_FRONTEND=noninteractive
 checks=0 failed=0
 wanted=$(cat /opt/wanted) seconds=$(cat /opt/seconds) plants=$(cat /opt/planted)
 optimized=$(cat /opt/optimized)
+# How many checks come last of all, their number, where the next one stands, and what is run of them.
+first=$(cat /opt/first) places=0 place=0 part=all
 
 say() { printf '%s\n' "$*"; }
 as() { local user=$1; shift; runuser -u "$user" -- "$@"; }
@@ -27,6 +29,12 @@ within() {
 
 check() {
     local name=$1; shift
+    place=$((place + 1))
+    case $part in
+        count) places=$place; return ;;
+        from) [ "$place" -gt "$first" ] || return ;;
+        before) [ "$place" -le "$first" ] || return ;;
+    esac
     case " $wanted " in *" all "* | *" $name "*) ;; *) return ;; esac
     # After the first one, without which there is nothing to check.
     if [ "$checks" -gt 0 ] && [ "$SECONDS" -ge "$seconds" ]; then
@@ -655,6 +663,49 @@ stops=no
 it_stops() { stops=yes; with WatchdogSec=0; }
 it_runs() { stops=no; systemctl kill -s KILL cpumgr.service; without; }
 
+# The page and the metrics. With `listen` alone the log says once which drop-in is missing, and all
+# else goes on; with it each user of the machine reads them, and the service is closed enough still.
+listens() { listened; local code=$?; closed_again; return "$code"; }
+listened() {
+    local since place
+    since=$(journalctl -q --no-pager -u cpumgr -o cat | wc -l)
+    mkdir -p /etc/cpumgr/cpumgr.toml.d /etc/systemd/system/cpumgr.service.d
+    printf 'listen = "9477"\n' > /etc/cpumgr/cpumgr.toml.d/listen.toml
+    systemctl restart cpumgr.service || return 1
+    within 20 is_spoken_of listen.conf "$since" || { say "the log names no drop-in"; return 1; }
+    team alice a1 3000
+    within 20 has a1 4 || { say "without a page Alice has $(size a1)"; status; return 1; }
+    [ "$(spoken_of listen.conf "$since")" = 1 ] || { say "the log says it more than once"; return 1; }
+    "$open"
+    systemctl daemon-reload; systemctl restart cpumgr.service || return 1
+    within 20 fetched /metrics '^cpumgr_programs 1' || { say "no metrics: $(fetch /metrics)"; return 1; }
+    for place in '/ <title>cpumgr' '/status.json "name":"team"'; do
+        fetched "${place% *}" "${place#* }" || { say "$place: $(fetch "${place% *}")"; return 1; }
+    done
+    local exposure; exposure=$(systemd-analyze security --threshold=25 cpumgr.service) \
+        || { tail -n 1 <<< "$exposure"; return 1; }
+    has a1 4 || within 20 has a1 4 || { say "with a page Alice has $(size a1)"; return 1; }
+    exposure=$(tail -n 1 <<< "$exposure")
+    say "page, metrics and status read by Bob, exposure ${exposure##*: }"
+}
+fetch() {
+    # shellcheck disable=SC2016
+    as bob timeout 20 bash -c 'exec 3<> /dev/tcp/127.0.0.1/9477
+        printf "GET %s HTTP/1.0\r\n\r\n" "$1" >&3; cat <&3' fetch "$1"
+}
+fetched() { fetch "$1" | grep -q "$2"; }
+closed_again() {
+    rm -rf /etc/cpumgr/cpumgr.toml.d/listen.toml /etc/systemd/system/cpumgr.service.d
+    without
+}
+opens() {
+    cp /usr/share/doc/cpumgr/examples/listen.conf /etc/systemd/system/cpumgr.service.d/ \
+        || cp /opt/listen.conf /etc/systemd/system/cpumgr.service.d/
+}
+open=opens
+stays_closed() { open=:; }
+is_opened() { open=opens; }
+
 # The service has a /tmp of its own: a trace for it is refused, with a directory that works.
 traced() {
     rm -f /tmp/trace /var/lib/cpumgr/trace
@@ -761,6 +812,7 @@ heed_strangers() {
     systemctl restart cpumgr.service
     within 20 systemctl -q is-active cpumgr.service
 }
+apart() { ignore_strangers; "$@"; local code=$?; heed_strangers; return "$code"; }
 two_teams() {
     team alice a1 3000
     team bob b1 3000
@@ -862,7 +914,7 @@ mask() { awk '$1 == "Cpus_allowed_list:" { print $2 }' "/proc/$1/status"; }
 bound() { [ "$(mask "$1")" != 0-2 ]; }
 unbound() { [ "$(mask "$1")" = 0-2 ]; }
 stops() { alone_and_bound || return 1; systemctl stop cpumgr.service; }
-starts() { systemctl start cpumgr.service; }
+started_again() { "$@"; local code=$?; systemctl start cpumgr.service; return "$code"; }
 # No program is left that would wake the next manager by the socket: the service's own end puts the
 # masks back.
 alone_and_bound() {
@@ -962,9 +1014,11 @@ install_again() {
     pkill -KILL -x team
     rm -rf /run/cpumgr /var/lib/cpumgr /etc/cpumgr
     systemctl daemon-reload
-    dpkg --force-confmiss -i /opt/cpumgr_2.deb
+    dpkg --force-confmiss -i "/opt/cpumgr_${1:-2}.deb"
     within 20 systemctl -q is-active cpumgr.service
 }
+# Where others come after it, the package is there again for them, and can be upgraded.
+last() { "$@"; local code=$?; [ "$part" = all ] || install_again 1; return "$code"; }
 removes() {
     team alice a1 3000
     within 20 has a1 4 || return 1
@@ -984,74 +1038,82 @@ useradd -m -u 1000 alice; useradd -m -u 1001 bob
 echo "@up $(nproc) processors, $(uname -r), systemd $(systemctl --version | awk 'NR == 1 { print $2 }'), $(stat -fc %T /sys/fs/cgroup)"
 check package-installs installs
 planted package-installs mask_units unmask_units installs
-check three-commands three_commands
-planted three-commands stop_units start_units three_commands
-check hardened hardened
-check hardened-is-seen fails_with loosen without hardened
-check lower-rung lower_rung
-planted lower-rung upper_rung rung_again lower_rung
-check sizes-follow sizes
-planted sizes-follow one_processor unconfigured sizes
-check group-administers administers
-planted group-administers no_group group_again administers
-check reload reloads
-planted reload reload_nothing without reloads
-check no-signals signals
-planted no-signals bob_administers bob_does_not signals
-check no-reading reads
-check no-reading-is-seen fails_with open_files close_files reads
-check no-starving starves
-planted no-starving heavy_bob unconfigured starves
-check no-spoofing spoofs
-check no-spoofing-is-seen fails_with open_directory close_directory spoofs
-check no-flooding floods
-planted no-flooding few_descriptors without floods
-check flood-costs costs
-planted flood-costs with_hogs no_hogs costs
-check sleepers sleepers
-planted sleepers they_work they_sleep sleepers
-check closeall closes
-planted closeall unnoticed noticed closes
-check many-threads many
-planted many-threads no_binding without many
-check full-disk full
-planted full-disk no_room room full
-check garbled-state garbled
-planted garbled-state is_strict no_garbage garbled
-check stuck-files stuck
-planted stuck-files it_stops it_runs stuck
-check trace-place traced
-planted trace-place one_tmp two_tmps traced
-check no-lying lies
-planted no-lying raw_reader no_raw_reader lies
-check kill-storm storm
-planted kill-storm one_start without storm
-ignore_strangers
-check kill-adopts killed
-planted kill-adopts late_restart without killed
-check restart-adopts restarted
-planted restart-adopts slow_start without restarted
-heed_strangers
-check watchdog hangs
-planted watchdog no_watchdog without hangs
-check socket-activates activates
-planted socket-activates stop_units start_units activates
-check journal-fields journal
-planted journal-fields to_a_file without journal
-check stop-restores-masks masks stops
-starts
-planted stop-restores-masks killed_by_stop and_no_sleepers masks stops
-check crash-restores-masks masks crashes_for_good
-starts
-planted crash-restores-masks notes_removed and_no_sleepers masks crashes_for_good
-check fence-v2 fenced
-planted fence-v2 no_fence fence_again fenced
-ignore_strangers
-check upgrade-adopts upgrades
-planted upgrade-adopts wrong_version right_version upgrades
-heed_strangers
-planted remove-and-purge empty_postrm install_again removes
-check remove-and-purge removes
+# All others, in their order; where there may be no time for all of them, each time another one is the
+# first, and those before it come last.
+others() {
+    check three-commands three_commands
+    planted three-commands stop_units start_units three_commands
+    check hardened hardened
+    check hardened-is-seen fails_with loosen without hardened
+    check lower-rung lower_rung
+    planted lower-rung upper_rung rung_again lower_rung
+    check sizes-follow sizes
+    planted sizes-follow one_processor unconfigured sizes
+    check group-administers administers
+    planted group-administers no_group group_again administers
+    check reload reloads
+    planted reload reload_nothing without reloads
+    check no-signals signals
+    planted no-signals bob_administers bob_does_not signals
+    check no-reading reads
+    check no-reading-is-seen fails_with open_files close_files reads
+    check no-starving starves
+    planted no-starving heavy_bob unconfigured starves
+    check no-spoofing spoofs
+    check no-spoofing-is-seen fails_with open_directory close_directory spoofs
+    check no-flooding floods
+    planted no-flooding few_descriptors without floods
+    check flood-costs costs
+    planted flood-costs with_hogs no_hogs costs
+    check sleepers sleepers
+    planted sleepers they_work they_sleep sleepers
+    check closeall closes
+    planted closeall unnoticed noticed closes
+    check many-threads many
+    planted many-threads no_binding without many
+    check full-disk full
+    planted full-disk no_room room full
+    check garbled-state garbled
+    planted garbled-state is_strict no_garbage garbled
+    check stuck-files stuck
+    planted stuck-files it_stops it_runs stuck
+    check listens listens
+    planted listens stays_closed is_opened listens
+    check trace-place traced
+    planted trace-place one_tmp two_tmps traced
+    check no-lying lies
+    planted no-lying raw_reader no_raw_reader lies
+    check kill-storm storm
+    planted kill-storm one_start without storm
+    check kill-adopts apart killed
+    planted kill-adopts late_restart without apart killed
+    check restart-adopts apart restarted
+    planted restart-adopts slow_start without apart restarted
+    check watchdog hangs
+    planted watchdog no_watchdog without hangs
+    check socket-activates activates
+    planted socket-activates stop_units start_units activates
+    check journal-fields journal
+    planted journal-fields to_a_file without journal
+    check stop-restores-masks started_again masks stops
+    planted stop-restores-masks killed_by_stop and_no_sleepers masks stops
+    check crash-restores-masks started_again masks crashes_for_good
+    planted crash-restores-masks notes_removed and_no_sleepers masks crashes_for_good
+    check fence-v2 fenced
+    planted fence-v2 no_fence fence_again fenced
+    check upgrade-adopts apart upgrades
+    planted upgrade-adopts wrong_version right_version apart upgrades
+    planted remove-and-purge empty_postrm install_again removes
+    check remove-and-purge last removes
+}
+part=count others
+if [ "$first" = 0 ]; then
+    others
+else
+    first=$((first % places))
+    place=0 part=from others
+    place=0 part=before others
+fi
 echo "@RESULT checks=$checks failed=$failed"
 sync
 if [ "$failed" = 0 ]; then /opt/qexit 42; else /opt/qexit 43; fi

@@ -26,12 +26,9 @@ pub struct JobserverArgs {
     #[arg(long, value_enum)]
     pub style: Option<Style>,
     /// The program that starts jobs, and its arguments: make without -j, ninja, cargo.
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM [ARGS]..."
-    )]
+    // An option that is not known, or written wrong, is a mistake and no program: what has such a
+    // name comes after `--`.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]...")]
     pub command: Vec<OsString>,
 }
 

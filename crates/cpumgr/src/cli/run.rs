@@ -68,12 +68,9 @@ pub struct RunArgs {
     #[arg(long, value_enum, value_name = "SCHEME")]
     pub placement: Option<Placement>,
     /// The program and its arguments.
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM [ARGS]..."
-    )]
+    // An option that is not known, or written wrong, is a mistake and no program: what has such a
+    // name comes after `--`.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]...")]
     pub command: Vec<OsString>,
 }
 

@@ -68,6 +68,27 @@ fn a_programs_options_are_its_own() {
 }
 
 #[test]
+fn an_option_that_is_written_wrong_is_no_program() {
+    for (words, near) in [
+        (["run", "--clas", "x", "--", "true"], "--class"),
+        (["submit", "--aray", "1-2", "--", "true"], "--array"),
+        (["jobserver", "--job", "2", "--", "make"], "--jobs"),
+        (["run", "-v", "true", "a", "b"], "-v"),
+    ] {
+        let error = Cli::try_parse_from(["cpumgr"].iter().chain(&words)).unwrap_err();
+        let text = error.to_string();
+        assert!(error.exit_code() == 2 && text.contains(near), "{words:?}: {text}");
+    }
+    let cli = Cli::try_parse_from(["cpumgr", "run", "--", "-odd", "--", "-x"]).unwrap();
+    let Command::Run(run) = cli.command else { panic!("not run") };
+    assert_eq!(run.command, ["-odd", "--", "-x"]);
+    // As make's own option is written, mostly.
+    let cli = Cli::try_parse_from(["cpumgr", "jobserver", "-j2", "make", "-k", "-j3"]).unwrap();
+    let Command::Jobserver(jobserver) = cli.command else { panic!("not jobserver") };
+    assert_eq!((jobserver.jobs, jobserver.command.len()), (Some(2), 3));
+}
+
+#[test]
 fn processors_are_listed_as_taskset_does() {
     for (text, read) in
         [("0,5-7", "0,5-7"), ("0-8:4,1", "0-1,4,8"), ("0-7:2/4", "0-1,4-5"), (" 3 , 2 ", "2-3")]

@@ -53,6 +53,7 @@ pub struct ProgramRule {
     #[serde(deserialize_with = "weight")]
     pub weight: Option<Weight>,
     /// The most that it is given.
+    #[serde(deserialize_with = "processors")]
     pub processors: Option<u32>,
 }
 
@@ -174,7 +175,7 @@ fn admins(name: &str) -> Option<u32> {
 fn processors<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let number = u32::deserialize(from)?;
     let possible = Some(number).filter(|number| *number > 0);
-    let what = "a user has at least 1 processor; leave the key out for any number";
+    let what = "it is at least 1 processor; leave the key out for any number";
     possible.map(Some).ok_or_else(|| serde::de::Error::custom(what))
 }
 
@@ -206,6 +207,7 @@ mod tests {
             ("[users.root]\ncolour = 1", "colour"),
             ("[users.root]\nprocessors = 0", "at least 1"),
             ("[programs.lu]\nprocessors = -1", "-1"),
+            ("[programs.lu]\nprocessors = 0", "at least 1"),
         ] {
             let (line, what) = Config::parse(text).unwrap_err();
             assert!(line == 2 && what.contains(word), "{text}: {line}: {what}");

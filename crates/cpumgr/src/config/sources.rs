@@ -45,6 +45,10 @@ pub(super) const VARIABLES: [(&str, &str); 17] = [
     ("CPUMGR_HISTORY_AGE", "history-age"),
 ];
 
+/// Further variables of this program.
+const OTHER_VARIABLES: [&str; 4] =
+    ["CPUMGR_CONFIG", "CPUMGR_LOG", "CPUMGR_SUBMISSION", "CPUMGR_ARRAY_INDEX"];
+
 /// Which files are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
@@ -140,9 +144,7 @@ impl Sources {
     pub fn load(&self) -> Result<Config, ConfigError> {
         let mut whole = Config::default();
         for path in self.files()? {
-            if let Some(what) = trust::objection(&path).filter(|_| path.exists()) {
-                return Err(ConfigError::NotTrusted { path, what });
-            }
+            is_trusted(&path)?;
             let (said, text) = read(&path)?;
             whole = whole.then(said.clone());
             whole.check_classes(&said, &text).map_err(|(line, what)| ConfigError::Mistake {
@@ -156,12 +158,21 @@ impl Sources {
     }
 }
 
+/// A manager takes no word from another user.
+fn is_trusted(path: &Path) -> Result<(), ConfigError> {
+    match trust::objection(path).filter(|_| path.exists()) {
+        Some(what) => Err(ConfigError::NotTrusted { path: path.to_owned(), what }),
+        None => Ok(()),
+    }
+}
+
 /// What one file says.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with it; what keeps a manager from reading it.
 pub(super) fn file(path: &Path) -> Result<Config, ConfigError> {
     let (said, text) = read(path)?;
+    is_trusted(path)?;
     let mut whole = Config::default();
     for earlier in before(path)? {
         whole = whole.then(read(&earlier)?.0);
@@ -200,6 +211,34 @@ fn read(path: &Path) -> Result<(Config, String), ConfigError> {
     Ok((said, text))
 }
 
+/// Variables that look as if they were for a manager, and mean nothing to it, with the one that may
+/// be meant. Others (`CPUMGR_SERVICE_HOST` of Kubernetes) are no business of the manager's.
+pub(super) fn misspelt(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<(String, &'static str)> {
+    let known = || VARIABLES.iter().map(|(variable, _)| *variable).chain(OTHER_VARIABLES);
+    let near = |name: &str| known().find(|it| *it != name && is_near(it, name));
+    let names = variables.into_iter().filter_map(|(name, _)| name.into_string().ok());
+    let ours = names.filter(|name| name.starts_with("CPUMGR_") && known().all(|it| it != name));
+    ours.filter_map(|name| near(&name).map(|meant| (name, meant))).collect()
+}
+
+/// Whether a name differs from a known one by two letters that are changed, missing or too many; by
+/// one where the key has few.
+fn is_near(known: &str, name: &str) -> bool {
+    let far = if known.len() < "CPUMGR_".len() + 6 { 1 } else { 2 };
+    // Row by row of the edit distance's table.
+    let mut row: Vec<usize> = (0..=name.len()).collect();
+    for (i, a) in known.bytes().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in name.bytes().enumerate() {
+            let least = row[j].min(row[j + 1]) + 1;
+            corner = std::mem::replace(&mut row[j + 1], least.min(corner + usize::from(a != b)));
+        }
+    }
+    row[name.len()] <= far
+}
+
 /// What the environment says.
 ///
 /// # Errors
@@ -234,10 +273,18 @@ impl Config {
         environment(std::env::vars_os())
     }
 
+    /// Variables of this process that a manager does not know, and which it may be that is meant.
+    pub fn misspelt_variables() -> Vec<String> {
+        let said = |(name, meant): (String, &str)| {
+            format!("the environment variable {name} means nothing here; is {meant} meant?")
+        };
+        misspelt(std::env::vars_os()).into_iter().map(said).collect()
+    }
+
     /// What one file says.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with it; what keeps a manager from reading it.
     pub fn of_file(path: &Path) -> Result<Self, ConfigError> {
         file(path)
     }

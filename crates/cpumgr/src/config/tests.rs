@@ -174,6 +174,23 @@ fn the_environment_says_the_same_as_a_file_and_a_mistake_names_the_variable() {
 }
 
 #[test]
+fn a_variable_that_is_misspelt_is_told_with_the_one_that_is_meant() {
+    let of = |name: &str| sources::misspelt([(OsString::from(name), OsString::new())]);
+    for (name, meant) in [
+        ("CPUMGR_QUANTOM", "CPUMGR_QUANTUM"),
+        ("CPUMGR_POLCIY", "CPUMGR_POLICY"),
+        ("CPUMGR_CPU", "CPUMGR_CPUS"),
+        ("CPUMGR_FAIRSHARE", "CPUMGR_FAIR_SHARE"),
+    ] {
+        assert_eq!(of(name), [(name.to_owned(), meant)]);
+    }
+    // Known ones, what Kubernetes sets for a service of this name, and others' variables.
+    for name in ["CPUMGR_MPL", "CPUMGR_LOG", "CPUMGR_SERVICE_HOST", "CPUMGR_PORT", "QUANTOM"] {
+        assert!(of(name).is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn drop_ins_come_after_their_file_by_name_and_what_others_may_write_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();

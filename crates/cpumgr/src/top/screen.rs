@@ -47,7 +47,7 @@ impl Screen {
         let time = |ns| duration::show(std::time::Duration::from_nanos(ns));
         let mut lines = vec![
             format!(
-                "cpumgr {}: up {}, policy {}, quantum {}, {} programs, {} waiting to be started",
+                "cpumgr {}: up {}, policy {}, quantum {}, {} programs, {} waiting",
                 it.manager_pid,
                 status::age(it.uptime_ns),
                 it.policy,
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "cpumgr 9: up 1m01s, policy dss-ts, quantum 100ms, 3 programs, 0 waiting to be st",
+                "cpumgr 9: up 1m01s, policy dss-ts, quantum 100ms, 3 programs, 0 waiting",
                 "processors 0-4: [#*.-x]",
                 "",
                 "    PID  ASKS   HAS  SQUEEZED  AGE      CPUS          NAME",

@@ -32,6 +32,13 @@ fn the_page_is_one_file_that_asks_no_other_server() {
 }
 
 #[test]
+fn a_service_that_is_closed_against_listening_says_what_opens_it() {
+    let of = |error: Errno| fault(&std::io::Error::from_raw_os_error(error as i32));
+    assert!(of(Errno::EAFNOSUPPORT).contains("listen.conf"));
+    assert!(!of(Errno::EADDRINUSE).contains("listen.conf"));
+}
+
+#[test]
 fn other_methods_paths_and_names_are_refused_with_their_codes() {
     let (_dir, web) = web();
     for (request, begin, contains) in [
