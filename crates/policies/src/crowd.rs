@@ -27,10 +27,8 @@ use crate::snapshot::{AppView, Snapshot};
 /// With `master_always` every application has its master on a shared processor, all of them alike
 /// (rule 5). Without, the first P of `order` (indices into the snapshot) have one processor each
 /// and the others wait.
-pub(crate) fn one_each(
-    snapshot: &Snapshot<'_>,
-    order: impl Iterator<Item = usize>,
-) -> Vec<Allocation> {
+#[must_use]
+pub fn one_each(snapshot: &Snapshot<'_>, order: impl Iterator<Item = usize>) -> Vec<Allocation> {
     if snapshot.master_always && snapshot.processors > 0 {
         return snapshot.apps.iter().map(|app| Allocation::shared_master(app.id)).collect();
     }
@@ -44,7 +42,8 @@ pub(crate) fn one_each(
 
 /// Allocations by weight x `size`, in order of arrival; see the rule. `None` where weights are
 /// equal or masters do not always run: other rules hold then. O(n log n).
-pub(crate) fn by_weight(
+#[must_use]
+pub fn by_weight(
     snapshot: &Snapshot<'_>,
     size: impl Fn(&AppView) -> u32,
 ) -> Option<Vec<Allocation>> {

@@ -14,8 +14,9 @@ use crate::ring;
 use crate::snapshot::{AppView, Snapshot};
 
 /// Processors for the applications that have their turn while others have not: all but at most
-/// `masters`.
-pub(crate) fn capacity(snapshot: &Snapshot<'_>, masters: u32) -> u32 {
+/// `masters`, which is 1 or more. None where masters always run and the machine has one processor.
+#[must_use]
+pub fn capacity(snapshot: &Snapshot<'_>, masters: u32) -> u32 {
     if !snapshot.master_always {
         return snapshot.processors;
     }
@@ -24,8 +25,9 @@ pub(crate) fn capacity(snapshot: &Snapshot<'_>, masters: u32) -> u32 {
 }
 
 /// Parts of `processors` by `dss` for the applications at these places of the snapshot, as pairs of
-/// place and part.
-pub(crate) fn divide(
+/// place and part. No more of them than processors: each has one at least.
+#[must_use]
+pub fn divide(
     snapshot: &Snapshot<'_>,
     mut members: Vec<usize>,
     processors: u32,
@@ -38,8 +40,10 @@ pub(crate) fn divide(
 /// The decision in which the applications at these places have these parts (none of them 0), and
 /// the others have no turn.
 ///
-/// The work-list is what `work_list` yields, as far as it can use more.
-pub(crate) fn decision(
+/// The work-list is what `work_list` yields, as far as it can use more. The parts are at most
+/// [`capacity`] together, unless all applications have their turn.
+#[must_use]
+pub fn decision(
     snapshot: &Snapshot<'_>,
     parts: &[(usize, u32)],
     work_list: impl IntoIterator<Item = usize>,
@@ -60,7 +64,7 @@ pub(crate) fn decision(
 
 /// Says of these applications, by their places in the snapshot, after how many quanta their turns
 /// come. Those that have processors of their own are passed over.
-pub(crate) fn announce(decision: &mut Decision, turns: impl IntoIterator<Item = (usize, u32)>) {
+pub fn announce(decision: &mut Decision, turns: impl IntoIterator<Item = (usize, u32)>) {
     for (i, quanta) in turns {
         let allocation = &mut decision.allocations[i];
         if allocation.shared || allocation.processors == 0 {
@@ -72,7 +76,7 @@ pub(crate) fn announce(decision: &mut Decision, turns: impl IntoIterator<Item = 
 /// The same for applications that take turns one gang after the other, in this order: as many
 /// neighbours as have requests of at most `limit` in sum, and are at most `most`, have theirs
 /// together.
-pub(crate) fn announce_gangs(
+pub fn announce_gangs(
     decision: &mut Decision,
     snapshot: &Snapshot<'_>,
     mut order: &[usize],

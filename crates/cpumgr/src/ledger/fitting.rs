@@ -257,6 +257,19 @@ mod tests {
     }
 
     #[test]
+    fn a_class_whose_masters_share_its_only_processor_gets_none_that_a_guest_leaves() {
+        let mut ledger = ledger(3, "equip");
+        let small = Class { max: 1, ..Class::default() };
+        ledger.set_classes([("small".to_owned(), small)].into());
+        arrive(&mut ledger, &[(1, "small", 1), (2, "small", 1), (3, "", 1), (4, "", 1)]);
+        [3, 4].iter().for_each(|app| ledger.confine(AppId(*app), &set(&[0])));
+        ledger.decide(0, Cause::Arrival);
+        assert!(ledger.holding(AppId(4)).unwrap().shared, "it is a guest");
+        let used: BTreeSet<u32> = [1, 2].iter().flat_map(|app| cpus(&ledger, *app)).collect();
+        assert_eq!(used.len(), 1, "{used:?}");
+    }
+
+    #[test]
     fn a_circle_of_which_all_masters_have_their_own_has_no_processor() {
         let below = Class { priority: -1, ..Class::default() };
         let table = || ["zeta", "alpha"].map(|name| (name.to_owned(), below.clone()));

@@ -13,6 +13,8 @@
 //! - A job waits for room in its class, and takes nothing of what another class keeps (`reserve`).
 //!   Its class is what its submission chose or what the rules say of that; a rule that asks for the
 //!   program's name says nothing yet.
+//! - A job of a user with a cap waits for room under it, and that user's later jobs wait for it. Of
+//!   those that may start each counts with the most that it takes. Others pass them.
 //! - A manager that follows a killed one takes over the numbers and the ends of jobs that run
 //!   (`inheriting`).
 
@@ -85,11 +87,31 @@ impl Server {
         }
         let mut classes = self.class_places();
         let processors = self.planned();
-        let running = self.running_jobs(&classes);
+        let (users, running): (Vec<u32>, Vec<Running>) =
+            self.running_jobs(&classes).into_iter().unzip();
+        let caps = self.rules.caps();
+        let mut below_caps = caps.clone();
+        for (user, it) in users.iter().zip(&running) {
+            if let Some(left) = below_caps.get_mut(user) {
+                *left = left.saturating_sub(it.processors);
+            }
+        }
         let running = classes.beside(running, processors);
         let as_job = |it: &&Place| {
-            let ProcessorRange { least, most } =
+            let ProcessorRange { mut least, mut most } =
                 it.processors.unwrap_or(ProcessorRange { least: 1, most: 1 });
+            let user = self.connections.get(&it.serial).map(|it| it.peer.uid);
+            if let Some((user, left)) = user.and_then(|it| Some((it, below_caps.get_mut(&it)?))) {
+                if it.processors.is_some() && least > *left {
+                    // One that may begin when others have ended is not passed by its user's.
+                    *left = if least > caps[&user] { *left } else { 0 };
+                    // More than there is: it waits, and is passed.
+                    (least, most) = (u32::MAX, u32::MAX);
+                } else {
+                    most = most.min(*left).max(least);
+                    *left = left.saturating_sub(most);
+                }
+            }
             let class = classes.of(self.class_by_choice_or_rule(it.serial));
             Job { least, most, limit: it.limit_ns, class }
         };
@@ -103,6 +125,14 @@ impl Server {
         let all = self.ledger.processors();
         if least > all {
             return Some(format!("this manager has {all}"));
+        }
+        let user = self.connections.get(&serial).map(|it| it.peer.uid);
+        if let Some(cap) = user.and_then(|user| self.rules.caps().get(&user).copied())
+            && least > cap
+        {
+            return Some(format!(
+                "its user's programs have at most {cap} together (processors in [users.NAME])"
+            ));
         }
         let classes = self.class_places();
         let class = self.class_by_choice_or_rule(serial);
@@ -149,8 +179,8 @@ impl Server {
         ClassPlaces::new(&self.rules.class_table().classes, self.ledger.processors())
     }
 
-    /// What runs, each process once.
-    fn running_jobs(&self, classes: &ClassPlaces<'_>) -> Vec<Running> {
+    /// What runs, each process once, and whose it is.
+    fn running_jobs(&self, classes: &ClassPlaces<'_>) -> Vec<(u32, Running)> {
         let follows = Running { processors: 1, until: None, class: None };
         let mut seen: BTreeSet<Pid> = BTreeSet::new();
         let waits = self.waiting_processes();
@@ -159,7 +189,7 @@ impl Server {
         // program.
         let jobs = self.connections.values().filter(runs).filter(|it| it.job.is_some());
         let others = self.connections.values().filter(runs).filter(|it| it.job.is_none());
-        let mut all: Vec<Running> = Vec::new();
+        let mut all: Vec<(u32, Running)> = Vec::new();
         for connection in jobs.chain(others) {
             if seen.insert(connection.peer.pid) {
                 // Of one in the books it is known, and need not be looked up.
@@ -169,13 +199,16 @@ impl Server {
                     None => self.class_by_choice_or_rule(connection.serial),
                 };
                 let class = classes.of(class);
-                all.push(Running { class, ..connection.job.unwrap_or(follows) });
+                let job = Running { class, ..connection.job.unwrap_or(follows) };
+                all.push((connection.peer.uid, job));
             }
         }
         let attached = self.attached.iter().filter(|(_, it)| seen.insert(it.pid));
         let class = |serial: u64| self.ledger.class(AppId(serial)).map(str::to_owned);
         let class = |serial: u64| classes.of(class(serial));
-        all.extend(attached.map(|(serial, _)| Running { class: class(*serial), ..follows }));
+        all.extend(
+            attached.map(|(serial, it)| (it.owner, Running { class: class(*serial), ..follows })),
+        );
         all
     }
 }
@@ -317,6 +350,54 @@ mod tests {
             server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
         // The second one waits, it cannot be said for how long; what is kept is not kept for it.
         assert_eq!(starts, [5_000_004, 5_000_006]);
+    }
+
+    #[test]
+    fn jobs_of_a_user_begin_within_its_cap_and_pass_no_other_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
+        let processors = u32::try_from(server.cpus.len()).unwrap();
+        if processors < 2 {
+            platform::skip!("needs two processors for a job beside another one");
+            return;
+        }
+        let capped = Rules::of(&Config::parse("[users.4711]\nprocessors = 1\n").unwrap());
+        // Each its process and user, and the fewest and the most.
+        let mut submit = |server: &mut Server, client: (i32, u32), (least, most): (u32, u32)| {
+            let range = Some(ProcessorRange { least, most });
+            let what = Submit { processors: range, ..Submit::plain(most, "", true) };
+            says(server, &mut kept, client, ToManager::Submit(what))
+        };
+        assert_eq!(submit(&mut server, (5_000_001, 4711), (2, 2)), None, "there is no cap yet");
+        server.set_rules(capped);
+        let why = server.why_it_cannot_begin(server.queue[0].serial, 2).unwrap();
+        assert!(why.contains("at most 1 together"), "{why}");
+        let refused = Some(RefusedCode::NotPossible);
+        assert_eq!(submit(&mut server, (5_000_002, 4711), (2, 2)), refused);
+        for (client, range) in [
+            ((5_000_003, 4711), (1, processors)),
+            ((5_000_004, 4711), (1, 1)),
+            ((5_000_005, 4712), (processors - 1, processors - 1)),
+        ] {
+            assert_eq!(submit(&mut server, client, range), None);
+        }
+        let starts: Vec<(i32, u32)> = server
+            .next_starts(0)
+            .iter()
+            .map(|start| {
+                let place = server.queue.iter().find(|place| place.id == start.id).unwrap();
+                (server.connections[&place.serial].peer.pid.0, start.job.unwrap().processors)
+            })
+            .collect();
+        assert_eq!(starts, [(5_000_003, 1), (5_000_005, processors - 1)]);
+        let begins = server.next_starts(0)[0];
+        let at = server.queue.iter().position(|place| place.id == begins.id).unwrap();
+        let serial = server.queue.remove(at).unwrap().serial;
+        begins.note(server.connections.get_mut(&serial).unwrap());
+        server.connections.get_mut(&serial).unwrap().announced = true;
+        assert_eq!(server.next_starts(0).len(), 1, "the cap is used up by what runs");
+        server.set_rules(Rules::of(&Config::default()));
+        assert_eq!(server.why_it_cannot_begin(server.queue[0].serial, 2), None);
     }
 
     #[test]

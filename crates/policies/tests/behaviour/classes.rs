@@ -105,12 +105,20 @@ fn a_minimum_is_lent_out_and_a_reserve_is_not() {
 }
 
 #[test]
-fn classes_are_served_by_priority_and_number_and_never_by_name() {
-    let kept = |priority| Class { min: 2, max: 2, reserve: true, priority, ..Class::default() };
+fn classes_are_served_by_priority_weight_and_number_and_never_by_name() {
+    let kept = |priority, weight| Class { min: 2, max: 2, reserve: true, priority, weight };
     assert!(AppView::number_of("zeta") < AppView::number_of("alpha"));
-    for (of_alpha, zeta_has, alpha_has) in [(0, 2, 1), (1, 1, 2), (-1, 2, 1)] {
+    // Of `alpha` priority and weight; then what each has.
+    for (of_alpha, zeta_has, alpha_has) in [
+        ((0, 1.0), 2, 1),
+        ((1, 1.0), 1, 2),
+        ((-1, 1.0), 2, 1),
+        ((0, 3.0), 1, 2),
+        ((0, 0.5), 2, 1),
+        ((-1, 3.0), 2, 1),
+    ] {
         // As a file may have them.
-        let table = [("zeta", kept(0)), ("alpha", kept(of_alpha))];
+        let table = [("zeta", kept(0, 1.0)), ("alpha", kept(of_alpha.0, of_alpha.1))];
         let no_class = Class::default();
         let demands = |inhabited| {
             let named = |(name, class)| (Some(AppView::number_of(name)), class);

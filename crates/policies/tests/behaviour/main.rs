@@ -11,6 +11,7 @@ mod marginal;
 mod meeting;
 mod minima;
 mod naive_placement;
+mod own_turns;
 mod parameters;
 mod pdpa;
 mod placement;

@@ -155,6 +155,35 @@ fn a_circle_moves_where_it_meets_all_of_its_confined_masters() {
 }
 
 #[test]
+fn a_circle_takes_the_processor_of_most_sets_first() {
+    let machine = machine(1, 1, 6, 1);
+    let mut placement = Placement::new();
+    let mut all: Vec<Allocation> = (1..=4).map(|app| master(app, 1)).collect();
+    let placed = placement.place(&machine, &decision(&all, &[0, 2], 0));
+    assert_eq!(used(&placed.into_iter().collect()), BTreeSet::from([0, 1]));
+    // On 2 and 3 for the first two sets nothing would be left for the last one.
+    for (app, set) in [(5, &[2, 4][..]), (6, &[3, 4]), (7, &[5])] {
+        placement.confine(AppId(app), set);
+        all.push(master(app, 1));
+    }
+    let placed = placement.place(&machine, &decision(&all, &[0, 2], 0));
+    assert_eq!(used(&placed.into_iter().collect()), BTreeSet::from([4, 5]));
+}
+
+#[test]
+fn masters_that_may_be_everywhere_have_a_processor_before_confined_ones_that_can_be_guests() {
+    // A processor left, and two circles and a program have two now.
+    let machine = machine(1, 1, 2, 1);
+    for (confined, other) in [(1, 2), (2, 1)] {
+        let mut placement = Placement::new();
+        placement.confine(AppId(2), &[0]);
+        let all = [Allocation::own(AppId(1), 1), master(2, confined), master(3, other)];
+        let placed = placement.place(&machine, &decision(&all, &[0, 1, 1], 0));
+        assert!(placed.iter().all(|(_, cpus)| cpus.len() == 1), "{placed:?}");
+    }
+}
+
+#[test]
 fn masters_that_meet_move_a_program_that_may_be_elsewhere_and_none_that_may_not() {
     let machine = machine(1, 1, 4, 1);
     for is_bound in [false, true] {

@@ -35,6 +35,21 @@ fn a_shorter_quantum_ends_a_turn_that_has_begun() {
 }
 
 #[test]
+fn a_policy_that_shares_space_needs_no_timer_while_programs_wait() {
+    for (policy, needs_one) in
+        [("cluster", false), ("dss", false), ("dss-ts", false), ("fair", false), ("gang", true)]
+    {
+        let mut ledger = ledger(8, policy);
+        for app in 1..=3 {
+            ledger.arrive(AppId(app), 8, 8);
+        }
+        ledger.decide(0, Cause::Arrival);
+        assert!(ledger.waiting() > 0, "{policy}: they want more than there is");
+        assert_eq!(ledger.next_deadline().is_some(), needs_one, "{policy}");
+    }
+}
+
+#[test]
 fn three_programs_on_two_processors_get_the_same_over_three_quanta() {
     let mut ledger = ledger(2, "dss-ts");
     for app in 1..=3 {
