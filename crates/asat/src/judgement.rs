@@ -11,9 +11,14 @@
 //! and then, on an idle machine, too. So what no thread waited for during [`LONG`] is *doubtful*:
 //! it counts when the next interval says the same.
 //!
+//! So it is where the kernel's count of runnable threads has *room* for all of the program's: the
+//! kernel may put two of its threads on one processor while another one is idle, and the time of a
+//! thread does not tell them from a stranger.
+//!
 //! Where the threads themselves are more than the processors they wait for each other, and that is
 //! evidence as well: there are too many of them.
 
+use crate::controller::Verdict;
 use std::time::Duration;
 
 /// The share of the interval, one part of so many, that a thread waits at most.
@@ -53,6 +58,16 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
+    /// What it says of the team; `has_room` is asked where it matters whether the kernel's count of
+    /// runnable threads has room for all. `None`: there is no evidence.
+    pub fn verdict(&self, has_room: impl FnOnce() -> bool) -> Option<Verdict> {
+        Some(match self.missing()? {
+            0 => Verdict::Good,
+            missing if self.is_doubtful() || has_room() => Verdict::Doubtful { missing },
+            missing => Verdict::Bad { missing },
+        })
+    }
+
     /// How many threads were missing; `None`: there is no evidence.
     pub fn missing(&self) -> Option<usize> {
         let length = self.length;

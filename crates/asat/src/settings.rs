@@ -79,7 +79,9 @@ impl Settings {
     }
 
     /// These for a program with threads of its own, of which the engine's threads see nothing:
-    /// where they rest on passive evidence, each evaluation is a test instead, once in a second.
+    /// where they rest on passive evidence, each evaluation is a test instead, once in a second or
+    /// in their interval where that is longer. The published algorithm tests anyway, and keeps its
+    /// interval, whatever it is; what tests cost is bounded there, too.
     pub(crate) fn for_own_threads(self) -> Self {
         match self.evidence {
             Evidence::Barrier | Evidence::Watch => self,
@@ -316,6 +318,25 @@ mod tests {
             };
             assert_eq!(Settings::from_environment(&get), (settings, vec![]));
         }
+    }
+
+    #[test]
+    fn own_threads_are_tested_once_in_a_second_by_default_and_as_often_as_set_as_published() {
+        let of = |settings: Settings, ms| {
+            let own = settings.eval_interval(Duration::from_millis(ms)).for_own_threads();
+            (own.evidence, own.interval.as_millis())
+        };
+        for (ms, least) in [(50, 1000), (999, 1000), (1000, 1000), (3000, 3000)] {
+            assert_eq!(of(Settings::default(), ms), (Evidence::Watch, least));
+            for settings in [Settings::paper(), Settings::reset()] {
+                assert_eq!(of(settings, ms), (Evidence::Barrier, u128::from(ms)));
+            }
+        }
+        // Nothing else is changed.
+        let settings = Settings::default().max(3).bad_trigger(2).several(false).jitter(Some(5));
+        let interval = PUBLISHED_INTERVAL;
+        let expected = Settings { evidence: Evidence::Watch, interval, ..settings.clone() };
+        assert_eq!(settings.for_own_threads(), expected);
     }
 
     fn read(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {

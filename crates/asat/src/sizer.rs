@@ -207,20 +207,13 @@ impl Judge {
                 let now = monotonic_ns();
                 let team = (moment.master, threads);
                 let sample = self.witness.look(&asat.roster, team, now, engine::absences());
-                match sample.missing() {
-                    Some(0) => Some(Verdict::Good),
-                    // The kernel may put two of its own threads on one processor while another one
-                    // is idle: the time of a thread does not tell them from a stranger.
-                    Some(missing) if sample.is_doubtful() || has_room(asat, threads, moment) => {
-                        Some(Verdict::Doubtful { missing })
-                    }
-                    Some(missing) => Some(verdict_of(missing)),
+                match sample.verdict(|| has_room(asat, threads, moment)) {
                     // No number at all: the kernel does not count. A team that only slept needs no
                     // test.
                     None if sample.shares.is_empty() && threads > 1 => {
                         self.test(threads, &asat.plan, moment)
                     }
-                    None => None,
+                    verdict => verdict,
                 }
             }
         }

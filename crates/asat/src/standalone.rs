@@ -28,9 +28,11 @@ struct Standalone {
 static STANDALONE: AtomicPtr<Standalone> = AtomicPtr::new(ptr::null_mut());
 
 /// How many threads, of at most `most`, the calling program's next parallel part is to have. The
-/// first call makes the engine's threads, and takes what `settings` says. Not more often than the
-/// settings' interval the call takes some milliseconds for a test; else it returns at once. Inside
-/// a region of the engine, and in work that waits for the caller, there is no test.
+/// first call makes the engine's threads, and takes what `settings` says. Once in the settings'
+/// interval the call takes some milliseconds for a test; else it returns at once. By default the
+/// interval is a second where less is set; that of [`Settings::paper`] and [`Settings::reset`] is
+/// as it is set. Inside a region of the engine, and in work that waits for the caller, there is no
+/// test.
 ///
 /// ```
 /// for _ in 0..3 {

@@ -8,8 +8,10 @@ extern "C" {
 
 /* How many threads, from 1 to most, the next parallel part of the program is to have. To be called
    before each such part, while the program's own threads have nothing to do. Mostly it returns at
-   once; once in ASAT_EVAL_TIME (at least a second) it takes some milliseconds to find out what the
-   machine can run now. The first call starts the threads that it needs for that. */
+   once. Once in ASAT_EVAL_TIME it finds out what the machine can run now: the default version, for
+   which that time is a second where less is set, in some milliseconds; the variants paper and
+   reset, which take the time as it is set, by one barrier. Either spends at most one part in a
+   hundred of the time on it. The first call starts the threads that it needs for that. */
 int asat_adjust_threads(int most);
 
 /* The same for Fortran: integer function asat_adjust_threads(most), both of the default kind. */

@@ -103,8 +103,10 @@ struct Row {
     version: Version,
     repetition: u32,
     copy: usize,
-    /// Of the parallel loop, and the steps of each.
+    /// Of the parallel loop; that the caches ask for, more where memory does not allow as many; and
+    /// the steps of each.
     elements: u64,
+    wanted: u64,
     work: u64,
     /// Repetitions of the timed section in this copy.
     repeat: u32,
@@ -149,6 +151,9 @@ struct Bench<'a> {
     interval: f64,
     /// `None`: working sets are as published.
     caches: Option<Caches>,
+    /// Bytes of memory at the start, and the copies of the program that run at a time: see [`Set`].
+    available: u64,
+    most_copies: usize,
     about: About,
     load: Load,
 }
@@ -175,6 +180,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         library,
         interval: options.interval,
         caches: caches(options.sets)?,
+        available: memory::available()?,
+        most_copies: most_copies(&options.copies),
         about: About::of(workspace, None)?,
         load: Load::default(),
     };
@@ -203,10 +210,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     bench.manager.finish()?;
     drop(household);
     let table = Table::of(&rows);
-    let section = Section { about: told(&bench.about), ..table.section() };
+    let (mut about, cut) = (told(&bench.about), cut(&rows));
+    let head = [&about[..1], &cut[..]].concat().join("\n");
+    about.extend(cut);
+    let section = Section { about, ..table.section() };
     let published = published::section(&table);
     let beside = published::text(&table);
-    let text = format!("{}\n{}\n{}\n{}\n", section.about[0], table.text(), beside, bench.load);
+    let text = format!("{head}\n{}\n{}\n{}\n", table.text(), beside, bench.load);
     print!("{text}");
     let files = [("asat.txt", text), ("asat.html", page(&[section.clone(), published], None))];
     for (name, content) in files {
@@ -240,6 +250,11 @@ fn caches(sizes: Sizes) -> anyhow::Result<Option<Caches>> {
     caches.map(Some)
 }
 
+/// Copies of the program that run at a time, at most: the cases', and in a mix one beside another.
+fn most_copies(copies: &[u16]) -> usize {
+    copies.iter().map(|&copies| usize::from(copies)).max().unwrap_or(0).max(2)
+}
+
 /// What the page says of a run.
 fn told(about: &About) -> Vec<String> {
     let About { processors, machine, kernel, commit, compiler, flags, clang: _ } = about;
@@ -250,6 +265,16 @@ fn told(about: &About) -> Vec<String> {
         "Copies of a loop with a serial and a parallel part, started together.".to_owned(),
         "Reproduces the figures of the ASAT paper; the next section compares.".to_owned(),
     ]
+}
+
+/// A line for each grain whose working sets memory made smaller.
+fn cut(rows: &[Row]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for &Row { grain, elements, work, wanted, .. } in rows {
+        let line = Set { elements, work, wanted }.cut().map(|cut| format!("Grain {grain}: {cut}."));
+        lines.extend(line.filter(|line| !lines.contains(line)));
+    }
+    lines
 }
 
 fn write(path: &Path, rows: &[Row]) -> anyhow::Result<()> {
@@ -307,7 +332,11 @@ impl Bench<'_> {
         let (single, best) = self.probe(grain)?;
         let wished = options.interval * f64::from(options.intervals);
         let repeat = (wished / best).ceil().max(1.0) as u32;
-        let Set { elements, work } = self.set(grain);
+        let set = self.set(grain);
+        let Set { elements, work, .. } = set;
+        if let Some(cut) = set.cut() {
+            println!("grain {grain}: {cut}");
+        }
         println!(
             "grain {grain}: {elements} elements of {work} steps, {repeat} repetitions, {:.1} s \
              with one thread, {:.1} s alone at best",
@@ -401,7 +430,7 @@ impl Bench<'_> {
         let run = load.run(self.about.processors, cap, commands)?;
         company.finish().with_context(|| format!("the mix {beside}"))?;
         let round_trip_after = round_trip_ns()?;
-        let (Set { elements, work }, about) = (self.set(grain), &self.about);
+        let (Set { elements, work, wanted }, about) = (self.set(grain), &self.about);
         let row = |copy: Ended| {
             let (outcome, timed) = match copy.result {
                 Ok(timed) => (VERIFIED.to_owned(), timed),
@@ -415,6 +444,7 @@ impl Bench<'_> {
                 repetition,
                 copy: copy.index,
                 elements,
+                wanted,
                 work,
                 repeat,
                 outcome,
@@ -441,7 +471,12 @@ impl Bench<'_> {
 
     /// What a copy of this grain works on.
     fn set(&self, grain: Grain) -> Set {
-        Set::of(grain, self.caches, self.about.processors)
+        let set = Set::of(grain, self.caches, self.about.processors);
+        // Published sets are as published.
+        match self.caches {
+            Some(_) if grain != Grain::B => set.within(grain, self.available, self.most_copies),
+            _ => set,
+        }
     }
 
     /// The command of one copy; `work` says how much it does.

@@ -3,6 +3,7 @@
 
 mod controller;
 mod course;
+mod evidence;
 
 use asat::{Counts, Rules, Verdict};
 use proptest::prelude::*;

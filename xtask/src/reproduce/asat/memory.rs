@@ -1,5 +1,5 @@
-//! A control group that limits memory, so that programs page: where this machine has one that we
-//! may make, and somewhere to page to.
+//! The memory that programs have: what is available, and a control group that limits it, so that
+//! they page, where this machine has one that we may make, and somewhere to page to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,32 @@ impl Drop for Limited {
     }
 }
 
-/// Where a group may be made: beside ours, or below the first version's own.
-fn place() -> anyhow::Result<PathBuf> {
+/// Bytes that programs can have without paging: what the machine has available, or the least limit
+/// of our control group and of those above it, where that is less.
+pub(super) fn available() -> anyhow::Result<u64> {
+    let machine = Meminfo::current().context("cannot read /proc/meminfo")?;
+    let machine = machine.mem_available.unwrap_or(machine.mem_free);
+    // Without control groups there is no other limit.
+    let limit = own().ok().and_then(|own| least_limit(&own.folder, &own.mount));
+    Ok(limit.map_or(machine, |limit| machine.min(limit)))
+}
+
+/// The least limit from `folder` up to `mount`; `None`: there is none.
+fn least_limit(folder: &Path, mount: &Path) -> Option<u64> {
+    let within = folder.ancestors().take_while(|above| above.starts_with(mount));
+    let limits = within.flat_map(|above| LIMITS.map(|name| above.join(name)));
+    // `max` is no number.
+    limits.filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok()).min()
+}
+
+/// Our group in the hierarchy that limits memory.
+struct Own {
+    mount: PathBuf,
+    folder: PathBuf,
+    is_first_version: bool,
+}
+
+fn own() -> anyhow::Result<Own> {
     let own = Process::myself().context("cannot read /proc/self")?;
     let groups = own.cgroups().context("cannot read /proc/self/cgroup")?;
     let mounts = own.mountinfo().context("cannot read /proc/self/mountinfo")?;
@@ -93,18 +117,27 @@ fn place() -> anyhow::Result<PathBuf> {
             group.controllers.iter().any(|controller| controller == "memory")
         };
         let path = groups.into_iter().find(|group| of_memory(&group)).map(|group| group.pathname);
-        return Ok(below(&mount.mount_point, path.as_deref().unwrap_or("/")));
+        let folder = below(&mount.mount_point, path.as_deref().unwrap_or("/"));
+        return Ok(Own { mount: mount.mount_point.clone(), folder, is_first_version: true });
     }
     let Some(mount) = mounts.iter().find(|mount| mount.fs_type == "cgroup2") else {
         bail!("no control groups are mounted");
     };
     let path = groups.into_iter().find(|group| group.hierarchy == 0).map(|group| group.pathname);
-    let ours = below(&mount.mount_point, path.as_deref().unwrap_or("/"));
+    let folder = below(&mount.mount_point, path.as_deref().unwrap_or("/"));
+    Ok(Own { mount: mount.mount_point.clone(), folder, is_first_version: false })
+}
+
+/// Where a group may be made: beside ours, or below the first version's own.
+fn place() -> anyhow::Result<PathBuf> {
+    let Own { mount, folder, is_first_version } = own()?;
+    if is_first_version {
+        return Ok(folder);
+    }
     // Beside ours: a group that has programs hands no controller on.
-    let parent = if ours == mount.mount_point {
-        ours
-    } else {
-        ours.parent().unwrap_or(&mount.mount_point).to_owned()
+    let parent = match folder.parent() {
+        Some(parent) if folder != mount => parent.to_owned(),
+        _ => folder,
     };
     let file = parent.join("cgroup.subtree_control");
     let handed_on =
@@ -127,6 +160,31 @@ fn below(mount: &Path, path: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_limit_of_a_group_and_those_above_it_counts() {
+        let mount = tempfile::tempdir().unwrap();
+        let folder = mount.path().join("above/own");
+        fs::create_dir_all(&folder).unwrap();
+        let least = || least_limit(&folder, mount.path());
+        assert_eq!(least(), None);
+        fs::write(folder.join("memory.max"), "max\n").unwrap();
+        assert_eq!(least(), None);
+        fs::write(mount.path().join("above/memory.max"), "1073741824\n").unwrap();
+        assert_eq!(least(), Some(1 << 30));
+        fs::write(folder.join("memory.limit_in_bytes"), "4096\n").unwrap();
+        assert_eq!(least(), Some(4096));
+        // What is above the mount is no group.
+        fs::write(mount.path().join("memory.max"), "1\n").unwrap();
+        assert_eq!(least_limit(&folder, &mount.path().join("above")), Some(4096));
+    }
+
+    #[test]
+    fn what_is_available_is_no_more_than_the_machine_has() {
+        let machine = Meminfo::current().unwrap().mem_total;
+        let available = available().unwrap();
+        assert!(available > 0 && available <= machine, "{available} of {machine}");
+    }
 
     #[test]
     fn a_limit_beyond_memory_and_swap_is_refused_with_its_numbers() {

@@ -233,6 +233,7 @@ pub(super) mod tests {
             repetition,
             copy,
             elements: 10_000,
+            wanted: 10_000,
             work: 120,
             repeat: 1,
             outcome: VERIFIED.to_owned(),
