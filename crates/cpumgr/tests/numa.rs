@@ -53,14 +53,38 @@ fn a_process_that_is_dead_but_not_gone_is_a_clear_error() {
     child.wait().unwrap();
 }
 
-#[test]
-fn a_placement_that_cannot_be_had_is_said_and_the_program_runs() {
-    let output = Command::new(env!("CARGO_BIN_EXE_cpumgr"))
-        .args(["run", "--placement", "random", "echo", "ran"])
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cpumgr"))
+        .arg("run")
+        .args(arguments)
         .env("NANOS_CPUMGR", "off")
         .output()
-        .unwrap();
-    assert!(output.status.success());
-    assert_eq!(text(&output.stdout), "ran\n");
-    assert!(text(&output.stderr).contains("--placement"), "{}", text(&output.stderr));
+        .unwrap()
+}
+
+#[test]
+fn a_placement_on_one_node_is_said_and_the_program_runs_and_is_told_of_it() {
+    if platform::topology::Topology::read().unwrap().nodes() > 1 {
+        return platform::skip!("this machine has several nodes");
+    }
+    for scheme in ["first-touch", "round-robin", "random:3", "worst-case", "worst-case:0"] {
+        let output = run(&["--placement", scheme, "sh", "-c", "echo $UPM_PLACEMENT"]);
+        assert!(output.status.success());
+        assert_eq!(text(&output.stdout), format!("{scheme}\n"));
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("--placement {scheme}: this machine has one")), "{said}");
+    }
+}
+
+#[test]
+fn a_placement_that_cannot_be_is_refused_before_the_program_runs() {
+    for (scheme, why) in [
+        ("worst-case:63", "node 63 has no memory; choose one that has: 0"),
+        ("worst-case:64", "a node below 64"),
+        ("scattered", "it is first-touch, round-robin, random"),
+    ] {
+        let output = run(&["--placement", scheme, "echo", "ran"]);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
 }

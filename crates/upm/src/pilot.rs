@@ -346,6 +346,15 @@ impl Pilot {
         self.upm.as_ref().map(Engine::statistics)
     }
 
+    /// Why no page was put on a random node, where the settings ask for that.
+    pub fn unscattered(&self) -> Option<&str> {
+        let is_asked = matches!(self.settings.placement, Some(Placement::Random(_)));
+        if !is_asked || self.scattered.is_some() || self.machine.topology().homes() < 2 {
+            return None;
+        }
+        Some(self.why.as_deref().unwrap_or("no outer loop was found"))
+    }
+
     /// What was done, and why: lines for the program's end.
     pub fn report(&self) -> String {
         let mut text = String::new();
