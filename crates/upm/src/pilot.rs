@@ -34,7 +34,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use platform::numa::{self, Policy};
+use platform::numa;
 
 use crate::machine::{Engine, Machine};
 use crate::maps::{self, Found, Kind, Own};
@@ -245,21 +245,13 @@ impl Pilot {
         if let Some(before) = self.upm.take() {
             upm.go_on_from(before);
         }
-        let is_balanced = is_balanced();
         let mut unwatched = None;
         self.areas.retain(|area| {
             let Range { start, end } = area.addresses;
             // SAFETY: - the mappings are private and plain. That they are unmapped meanwhile is
             // looked for before each window; see Limits.
             match unsafe { upm.watch_raw(start, end - start) } {
-                Ok(_) => {
-                    if is_balanced && !self.machine.is_pretended() {
-                        // The kernel's balancing leaves such memory alone. Where it refuses, both
-                        // move pages.
-                        let _kept = numa::bind(start..end, Policy::Local, &[]);
-                    }
-                    true
-                }
+                Ok(_) => true,
                 Err(error) => {
                     unwatched = Some(error.to_string());
                     false
@@ -410,10 +402,4 @@ pub fn shown(statistics: &Statistics) -> String {
     statistics.decisions.truncate(SHOWN);
     let more = if more > 0 { format!("  and {more} decisions more\n") } else { String::new() };
     format!("{statistics}{more}")
-}
-
-/// Whether the kernel moves pages by itself.
-fn is_balanced() -> bool {
-    let text = platform::file::text("/proc/sys/kernel/numa_balancing");
-    text.is_ok_and(|text| text.trim() != "0")
 }

@@ -404,3 +404,48 @@ fn the_kernels_balancing_leaves_hot_arrays_alone() {
     let left = left_by_balancing(&topology, hot.addresses().start, &plain_on_two());
     assert!(left.is_none_or(|left| left == BALANCED), "{left:?} of {BALANCED} pages stayed");
 }
+
+#[test]
+fn the_kernels_balancing_leaves_areas_alone_that_a_program_names() {
+    let topology = machine!();
+    let (named, plain) = (plain_on_two(), plain_on_two());
+    let begin = named.addresses().start;
+    let (mut upm, _) = by_loops(&topology, Parameters::default());
+    if !is_planted() {
+        // SAFETY: - mapped until the test's end.
+        unsafe { upm.watch_raw(begin, named.addresses().len()) }.unwrap();
+    }
+    let left = left_by_balancing(&topology, begin, &plain);
+    assert!(left.is_none_or(|left| left == BALANCED), "{left:?} of {BALANCED} pages stayed");
+}
+
+#[test]
+fn an_area_without_a_policy_has_one_while_it_is_watched_and_that_is_counted() {
+    let topology = machine!();
+    let (named, other) = (plain_on_two(), plain_on_two());
+    let (begin, length) = (named.addresses().start, named.addresses().len());
+    let of = |address| numa::has_policy(Some(address)).unwrap();
+    numa::bind(other.addresses(), Policy::Preferred, &[1]).unwrap();
+    let (mut upm, _) = by_loops(&topology, Parameters::default());
+    if is_planted() {
+        numa::bind(named.addresses(), Policy::Preferred, &[1]).unwrap();
+    }
+    // SAFETY: - mapped until the test's end.
+    unsafe {
+        upm.watch_raw(begin, length / 2).unwrap();
+        upm.watch_raw(other.addresses().start, length).unwrap();
+    }
+    assert_eq!((upm.statistics().kept, upm.statistics().exposed), (BALANCED / 2, 0));
+    assert!(upm.statistics().to_string().contains("512 pages were given a policy"));
+    assert_eq!((of(begin), of(begin + length / 2)), (true, false));
+    drop(upm);
+    assert_eq!((of(begin), of(other.addresses().start)), (false, true));
+    // A policy of the thread says where untouched pages come: it holds on.
+    on_node(1, || {
+        numa::set_thread_policy(Policy::Interleave, &[0, 1, 2, 3]).unwrap();
+        let (mut upm, _) = by_loops(&topology, Parameters::default());
+        // SAFETY: - as above.
+        unsafe { upm.watch_raw(begin, length) }.unwrap();
+        assert_eq!((upm.statistics().kept, of(begin)), (0, false));
+    });
+}
