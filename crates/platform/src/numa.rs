@@ -319,8 +319,6 @@ pub struct MappedRange {
     pub is_executable: bool,
     /// Other processes may have it, too.
     pub is_shared: bool,
-    /// It is a stack, or the kernel's.
-    pub is_special: bool,
 }
 
 /// The mappings of this process that touch these addresses, ascending.
@@ -339,13 +337,11 @@ pub fn mappings(addresses: Range<usize>) -> std::io::Result<Vec<MappedRange>> {
         let number = |text| usize::from_str_radix(text, 16).map_err(|_| garbage());
         let range = number(begin)?..number(end)?;
         if range.start < addresses.end && addresses.start < range.end {
-            let name = words.nth(3).unwrap_or("");
             found.push(MappedRange {
                 addresses: range,
                 is_writable: rights.starts_with("rw"),
                 is_executable: rights.as_bytes().get(2) == Some(&b'x'),
                 is_shared: rights.ends_with('s'),
-                is_special: name.starts_with("[stack") || name.starts_with("[v"),
             });
         }
     }
