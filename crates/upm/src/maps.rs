@@ -18,6 +18,9 @@
 //!   (restartable sequences), and ends a program where it cannot. An array mapped later just below
 //!   is one mapping with it, so it is cut out by its addresses.
 //!
+//! Static data that is aligned to more than a page has a segment of its own in the program's file,
+//! and its zeroed part follows nothing of the program: it is left out as memory of the loader.
+//!
 //! So a library that is linked into the program leaves the program's static data out, of which its
 //! own is a part.
 

@@ -11,7 +11,7 @@
 #define BYTES 4096
 #define NODES 64
 
-static char memory[PAGES * BYTES] __attribute__((aligned(1 << 21)));
+static char memory[PAGES * BYTES] __attribute__((aligned(BYTES)));
 
 static void step(void) {
 #pragma omp parallel for schedule(static)
