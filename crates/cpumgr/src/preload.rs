@@ -47,13 +47,21 @@ pub fn finds_by_path(command: &Path, directory: Option<&Path>) -> bool {
     let needs =
         find(command).and_then(|path| Image::open(&path).ok()).and_then(|image| image.needs());
     let (Some(needs), Some(directory)) = (needs, directory) else { return false };
-    let openmp = |name: &&String| {
-        ["libgomp.so", "libomp.so", "libiomp5.so"].iter().any(|it| name.starts_with(it))
-    };
-    let mut libraries = needs.libraries.iter().filter(openmp).peekable();
+    let mut libraries = needs.libraries.iter().filter(|name| is_openmp(name)).peekable();
     !needs.own_path
         && libraries.peek().is_some()
         && libraries.all(|name| directory.join(name).exists())
+}
+
+/// Whether a program names an OpenMP library. False when its file does not say.
+pub fn names_openmp(command: &Path) -> bool {
+    let needs =
+        find(command).and_then(|path| Image::open(&path).ok()).and_then(|image| image.needs());
+    needs.is_some_and(|needs| needs.libraries.iter().any(|name| is_openmp(name)))
+}
+
+fn is_openmp(library: &str) -> bool {
+    ["libgomp.so", "libomp.so", "libiomp5.so"].iter().any(|name| library.starts_with(name))
 }
 
 /// Whether a program names a library that ends it where another one is loaded before: gcc's
@@ -122,6 +130,7 @@ mod tests {
     fn only_a_program_that_names_the_library_finds_it_by_the_path() {
         let own = env::current_exe().unwrap();
         assert!(!finds_by_path(&own, Some(Path::new("/"))), "no OpenMP library");
+        assert!(!names_openmp(&own) && is_openmp("libgomp.so.1") && !is_openmp("libc.so.6"));
         assert!(image(b"#!/bin/sh").needs().is_none());
     }
 }

@@ -17,6 +17,7 @@ use crate::config::BY_RULES;
 use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
 use crate::error::{CANCELLED, Error};
 use crate::machine::MachineError;
+use crate::numa::placement;
 use crate::{inherited, newcomer, socket};
 
 mod library;
@@ -46,6 +47,11 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
              that do not speak to the manager are left alone",
         );
     }
+    let plan = |scheme| placement::plan(scheme, || library::missing(args));
+    let placement = match args.placement.map(plan).transpose() {
+        Ok(placement) => placement,
+        Err(reason) => return Error::Usage(reason),
+    };
     match socket::to_run(args.socket.as_deref()) {
         Ok(None) if needs_manager => {
             return Error::Usage(
@@ -117,10 +123,8 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
             directory.display()
         )),
     }
-    if let Some(placement) = args.placement
-        && let Err(reason) = crate::numa::placement::set(placement)
-    {
-        warn(&format!("--placement: {reason}; the program runs with the placement that it finds"));
+    if let Some(placement) = placement {
+        placement.set(&mut command, Path::new(&args.command[0]), &warn);
     }
     if let Start::InTurn(Turn { id, .. }) = start
         && let Some(id) = id.get()

@@ -123,7 +123,11 @@ pub(crate) fn at_load() {
         report_at_exit();
     }
     // The random scheme needs it, too: the kernel has none.
-    if upm.is_on || matches!(upm.placement, Some(Placement::Random(_))) {
+    let is_random = matches!(upm.placement, Some(Placement::Random(_)));
+    if is_random && machine.topology().homes() > 1 {
+        ending::at_exit("UPM_PLACEMENT", say_unscattered);
+    }
+    if upm.is_on || is_random {
         let lines = match maps::read() {
             Ok(lines) => lines,
             Err(error) => {
@@ -362,6 +366,20 @@ fn report_at_exit() {
         }
     }
     ending::at_exit("UPM_REPORT", report);
+}
+
+/// Says at the end that the random scheme did nothing. A program without a region, such as a shell
+/// that starts others, is silent.
+extern "C" fn say_unscattered() {
+    with(|inner| {
+        if let Some(tracker) = inner.tracker.as_ref().filter(|tracker| tracker.master != 0)
+            && let Some(why) = tracker.pilot.unscattered()
+        {
+            message::warn(&format!(
+                "UPM_PLACEMENT: random: {why}; pages took turns on the nodes, as with round-robin"
+            ));
+        }
+    });
 }
 
 /// The paper's calls begin, anew where they had begun. False when the machine cannot be read; then

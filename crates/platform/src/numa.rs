@@ -138,6 +138,30 @@ pub fn set_thread_policy(policy: Policy, nodes: &[u32]) -> SysResult<()> {
     check("set_mempolicy", result).map(drop)
 }
 
+/// Whether the memory at an address has a policy of its own ([`bind`]), or, without an address, the
+/// calling thread ([`set_thread_policy`]). Touches no page.
+///
+/// # Errors
+/// The kernel's: `EFAULT` where nothing is mapped.
+pub fn has_policy(address: Option<usize>) -> SysResult<bool> {
+    const MPOL_F_ADDR: libc::c_int = 2;
+    let mut mode: libc::c_int = 0;
+    let flags = if address.is_some() { MPOL_F_ADDR } else { 0 };
+    // SAFETY: - the mode is writable, no nodes are asked for, and the address is only looked up.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_get_mempolicy,
+            &raw mut mode,
+            std::ptr::null_mut::<libc::c_ulong>(),
+            0,
+            address.unwrap_or(0),
+            flags,
+        )
+    };
+    check("get_mempolicy", result)?;
+    Ok(mode != Policy::Default.number())
+}
+
 /// What may be done with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
@@ -295,8 +319,6 @@ pub struct MappedRange {
     pub is_executable: bool,
     /// Other processes may have it, too.
     pub is_shared: bool,
-    /// It is a stack, or the kernel's.
-    pub is_special: bool,
 }
 
 /// The mappings of this process that touch these addresses, ascending.
@@ -315,13 +337,11 @@ pub fn mappings(addresses: Range<usize>) -> std::io::Result<Vec<MappedRange>> {
         let number = |text| usize::from_str_radix(text, 16).map_err(|_| garbage());
         let range = number(begin)?..number(end)?;
         if range.start < addresses.end && addresses.start < range.end {
-            let name = words.nth(3).unwrap_or("");
             found.push(MappedRange {
                 addresses: range,
                 is_writable: rights.starts_with("rw"),
                 is_executable: rights.as_bytes().get(2) == Some(&b'x'),
                 is_shared: rights.ends_with('s'),
-                is_special: name.starts_with("[stack") || name.starts_with("[v"),
             });
         }
     }
@@ -408,6 +428,29 @@ mod tests {
         }
         let found: Vec<usize> = (0..700).filter(|index| status[*index] >= 0).collect();
         assert_eq!(found, touched, "from {begin:#x}");
+    }
+
+    #[test]
+    fn a_policy_of_memory_is_seen_and_is_not_that_of_its_thread() {
+        let pages = Pages::map(2 * page_bytes()).unwrap();
+        let (begin, middle) = (pages.addresses().start, pages.addresses().start + page_bytes());
+        let seen = match has_policy(Some(begin)) {
+            Ok(seen) => seen,
+            Err(error) => return crate::skip!("this system does not tell of policies: {error}"),
+        };
+        assert!(!seen);
+        bind(begin..middle, Policy::Local, &[]).unwrap();
+        assert_eq!((has_policy(Some(begin)), has_policy(Some(middle))), (Ok(true), Ok(false)));
+        // A thread's policy ends with it.
+        let of_thread = std::thread::spawn(move || {
+            set_thread_policy(Policy::Local, &[]).unwrap();
+            (has_policy(None), has_policy(Some(middle)))
+        });
+        assert_eq!(of_thread.join().unwrap(), (Ok(true), Ok(false)));
+        bind(begin..middle, Policy::Default, &[]).unwrap();
+        assert_eq!(has_policy(Some(begin)), Ok(false));
+        drop(pages);
+        assert!(has_policy(Some(8)).unwrap_err().is(libc::EFAULT));
     }
 
     #[test]

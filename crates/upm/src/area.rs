@@ -117,6 +117,10 @@ impl Span {
 }
 
 /// All hot areas of a program.
+///
+/// # Costs
+/// To add one takes a look at all others. To find the page of an address takes a binary search in
+/// the areas, to find the address of a page another one; neither allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Areas {
     page: usize,

@@ -22,7 +22,8 @@
 //! 8. `maps`: what is mapped where, and what of it may be hot.
 //! 9. `gate`, `source`: what counts references, and how its fault handler finds it.
 //! 10. `placement`, `array`: where pages are put at first, and arrays that are placed.
-//! 11. `upm`: all of it together, as a program uses it.
+//! 11. `policy`, `upm`: what keeps the kernel's balancing away; all of it together, as a program
+//!     uses it.
 //! 12. `settings`, `machine`: what the environment says, and the machine that it speaks of.
 //! 13. `library`, `pilot`: the paper's calls for programs in C and Fortran; the engine for programs
 //!     that do not know of it.
@@ -57,6 +58,7 @@ pub mod phases;
 #[cfg(not(loom))]
 pub mod pilot;
 pub mod placement;
+mod policy;
 pub mod settings;
 pub mod source;
 pub mod statistics;

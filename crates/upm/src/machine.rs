@@ -148,6 +148,10 @@ impl Mover for PretendedMover {
         steps.iter().for_each(|step| self.settle(step.address));
         self.table.migrate(steps)
     }
+
+    fn is_real(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -18,6 +18,9 @@
 //!   (restartable sequences), and ends a program where it cannot. An array mapped later just below
 //!   is one mapping with it, so it is cut out by its addresses.
 //!
+//! Static data that is aligned to more than a page has a segment of its own in the program's file,
+//! and its zeroed part follows nothing of the program: it is left out as memory of the loader.
+//!
 //! So a library that is linked into the program leaves the program's static data out, of which its
 //! own is a part.
 
@@ -136,17 +139,17 @@ pub fn candidates(
         .find(|line| line.addresses.contains(&program))
         .map_or("", |line| line.name.as_str());
     let mut found: Vec<Found> = Vec::new();
+    // The mapping before is static data, which may be in pieces: advice and policies cut it.
+    let mut follows_static = false;
     for (index, line) in lines.iter().enumerate() {
         let before = index.checked_sub(1).map(|before| &lines[before]);
         let before = before.filter(|before| before.addresses.end == line.addresses.start);
         let after = lines.get(index + 1);
         let after = after.filter(|after| after.addresses.start == line.addresses.end);
         let is_of_program = |line: &Line| !path.is_empty() && line.name == path;
-        let kind = if is_of_program(line) || is_end_of_static(line, before, is_of_program) {
-            Kind::Static
-        } else {
-            Kind::Anonymous
-        };
+        let is_static = is_of_program(line) || is_end_of_static(line, before, follows_static);
+        follows_static = is_static && line.is_plain();
+        let kind = if is_static { Kind::Static } else { Kind::Anonymous };
         let has_stack = before.is_some_and(Line::is_inaccessible);
         let begin = match stacks {
             _ if !has_stack => Some(line.addresses.start),
@@ -213,12 +216,8 @@ fn without(mut addresses: Range<usize>, left_out: &[Range<usize>]) -> Vec<Range<
 }
 
 /// The zeroed part of the program's static data is anonymous, and follows the rest.
-fn is_end_of_static(
-    line: &Line,
-    before: Option<&Line>,
-    is_of_program: impl Fn(&Line) -> bool,
-) -> bool {
-    line.name.is_empty() && before.is_some_and(|before| before.is_plain() && is_of_program(before))
+fn is_end_of_static(line: &Line, before: Option<&Line>, follows_static: bool) -> bool {
+    line.name.is_empty() && before.is_some() && follows_static
 }
 
 #[cfg(test)]
@@ -264,6 +263,20 @@ mod tests {
         assert!(joined.iter().any(|found| found.addresses == above), "{joined:x?}");
         let smaller = candidates(&lines, 0, &NOTHING, 1, Some(0x80_0000));
         assert!(!smaller.iter().any(|found| found.addresses.end == above.end), "{smaller:x?}");
+    }
+
+    #[test]
+    fn static_data_in_pieces_is_one_area() {
+        let whole = "00404000-00904000 rw-p 00000000 00:00 0\n";
+        let pieces = "00404000-00500000 rw-p 00000000 00:00 0\n\
+                      00500000-00700000 rw-p 00000000 00:00 0\n\
+                      00700000-00904000 rw-p 00000000 00:00 0\n";
+        let lines = parse(&MAPS.replace(whole, pieces));
+        assert_eq!(lines.len(), parse(MAPS).len() + 2);
+        // All of it was there when the program was loaded.
+        let own = Own { earlier: anonymous(&lines), ..NOTHING };
+        let found = candidates(&lines, 0x40_0123, &own, 1 << 18, None);
+        assert_eq!(found, [Found { addresses: 0x40_3000..0x90_4000, kind: Kind::Static }]);
     }
 
     #[test]

@@ -90,6 +90,11 @@ pub trait Mover {
 
     /// Moves pages; one outcome for each, in the same order.
     fn migrate(&mut self, steps: &[Step]) -> Vec<Outcome>;
+
+    /// Whether it moves this process's memory, which the kernel may move, too; a table is none.
+    fn is_real(&self) -> bool {
+        true
+    }
 }
 
 impl<M: Mover + ?Sized> Mover for Box<M> {
@@ -99,5 +104,9 @@ impl<M: Mover + ?Sized> Mover for Box<M> {
 
     fn migrate(&mut self, steps: &[Step]) -> Vec<Outcome> {
         (**self).migrate(steps)
+    }
+
+    fn is_real(&self) -> bool {
+        (**self).is_real()
     }
 }

@@ -39,7 +39,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use platform::numa::{self, Policy};
+use platform::numa;
 
 use crate::machine::{Engine, Machine};
 use crate::maps::{self, Found, Kind, Own};
@@ -284,21 +284,13 @@ impl Pilot {
         if let Some(before) = self.upm.take() {
             upm.go_on_from(before);
         }
-        let is_balanced = is_balanced();
         let mut unwatched = None;
         self.areas.retain(|area| {
             let Range { start, end } = area.addresses;
             // SAFETY: - the mappings are private and plain. That they are unmapped meanwhile is
             // looked for before each window; see Limits.
             match unsafe { upm.watch_raw(start, end - start) } {
-                Ok(_) => {
-                    if is_balanced && !self.machine.is_pretended() {
-                        // The kernel's balancing leaves such memory alone. Where it refuses, both
-                        // move pages.
-                        let _kept = numa::bind(start..end, Policy::Local, &[]);
-                    }
-                    true
-                }
+                Ok(_) => true,
                 Err(error) => {
                     unwatched = Some(error.to_string());
                     false
@@ -387,6 +379,15 @@ impl Pilot {
         self.upm.as_ref().map(Engine::statistics)
     }
 
+    /// Why no page was put on a random node, where the settings ask for that.
+    pub fn unscattered(&self) -> Option<&str> {
+        let is_asked = matches!(self.settings.placement, Some(Placement::Random(_)));
+        if !is_asked || self.scattered.is_some() || self.machine.topology().homes() < 2 {
+            return None;
+        }
+        Some(self.why.as_deref().unwrap_or("no outer loop was found"))
+    }
+
     /// What was done, and why: lines for the program's end.
     pub fn report(&self) -> String {
         let mut text = String::new();
@@ -442,10 +443,4 @@ pub fn shown(statistics: &Statistics) -> String {
     statistics.decisions.truncate(SHOWN);
     let more = if more > 0 { format!("  and {more} decisions more\n") } else { String::new() };
     format!("{statistics}{more}")
-}
-
-/// Whether the kernel moves pages by itself.
-fn is_balanced() -> bool {
-    let text = platform::file::text("/proc/sys/kernel/numa_balancing");
-    text.is_ok_and(|text| text.trim() != "0")
 }

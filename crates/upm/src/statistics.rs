@@ -155,6 +155,11 @@ pub struct Statistics {
     pub declined: Vec<Declined>,
     /// Pages of all hot areas.
     pub pages: usize,
+    /// Those of them that had no memory policy and were given one until the engine ends: the
+    /// kernel's balancing leaves them alone.
+    pub kept: usize,
+    /// Those that were refused one: where the kernel balances, it may move them, too.
+    pub exposed: usize,
     /// The calls of the iterative engine while it was on.
     pub calls: Vec<Call>,
     /// Frozen pages.
@@ -217,6 +222,16 @@ impl fmt::Display for Statistics {
         writeln!(f)?;
         for declined in &self.declined {
             writeln!(f, "  not counted by {declined}")?;
+        }
+        if self.kept > 0 {
+            writeln!(f, "  {} pages were given a policy, for the kernel to leave them", self.kept)?;
+        }
+        if self.exposed > 0 {
+            writeln!(
+                f,
+                "  {} pages were refused a policy: the kernel may move them",
+                self.exposed
+            )?;
         }
         for (number, call) in self.calls.iter().enumerate() {
             let micros = call.nanoseconds / 1000;

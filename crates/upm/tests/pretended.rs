@@ -161,11 +161,25 @@ fn bad_areas_are_errors_and_the_others_count_on() {
     assert!(matches!(add(8, 8), Err(AreaError::Unmapped { .. })));
     assert!(matches!(add(code, 8), Err(AreaError::Rights { .. })));
     assert_eq!(add(begin + 2 * page, 2 * page), Ok(()));
-    library.enter();
-    sweep(begin, 4 * page);
-    library.leave();
-    assert_eq!(library.statistics().pages, 4);
-    assert!(library.should_call() || library.migrate_memory() == 0);
+    assert_eq!((library.statistics().pages, library.statistics().off.clone()), (4, None));
+    // The areas that were taken are counted in, and nothing else is.
+    let Some(processors) = processors() else { return };
+    let ledger = library.ledger();
+    let work = |node: usize| {
+        if node == 1 {
+            ledger.touched_here(begin..begin + 4 * page);
+            ledger.touched_here(code..code + page);
+        }
+    };
+    with_pair(&processors, work, |pair| {
+        pair.run();
+        assert_eq!((library.migrate_memory(), library.should_call()), (4, true));
+        pair.run();
+        assert_eq!((library.migrate_memory(), library.should_call()), (0, false));
+    });
+    let statistics = library.statistics();
+    assert_eq!((statistics.migrations(), statistics.calls[0].pages), (4, 4));
+    assert_eq!(statistics.off, Some(Off::Settled));
 }
 
 /// A loop of one region on an array; which half a thread uses is in `turned`.

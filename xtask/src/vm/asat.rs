@@ -105,7 +105,15 @@ pub(super) fn run(
             // The last command line is the guest's: it leaves the other processors off.
             let extra = ["-append".to_owned(), format!("{COMMAND_LINE} maxcpus={processors}")];
             let (name, longest) = (&*format!("asat-{processors}-{variant}"), LONGEST);
-            let boot = Boot { needs, folder, name, variables: &variables, extra: &extra, longest };
+            let boot = Boot {
+                needs,
+                folder,
+                name,
+                variables: &variables,
+                extra: &extra,
+                others: &[],
+                longest,
+            };
             let outcomes = boot.run(&tasks)?;
             for outcome in &outcomes {
                 let verdict = match outcome.code {

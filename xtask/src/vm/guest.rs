@@ -5,6 +5,7 @@
 //! The guest ends QEMU through `isa-debug-exit`, whose codes are odd, after a line `@RESULT`. A
 //! kernel that panics ends QEMU with 0, so 0 is a failure, and so is a code without the line.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -115,6 +116,8 @@ pub(super) struct Boot<'a> {
     pub(super) variables: &'a [(&'a str, String)],
     /// More for the emulator's command line.
     pub(super) extra: &'a [String],
+    /// Further programs and libraries, with their places in the guest.
+    pub(super) others: &'a [(&'a str, &'a Path)],
     /// Most seconds of all tasks.
     pub(super) longest: u32,
 }
@@ -126,7 +129,7 @@ impl Boot<'_> {
 
     /// What each task came to. Fails where the guest did not tell of all of them.
     pub(super) fn run(&self, tasks: &[Task]) -> anyhow::Result<Vec<Outcome>> {
-        let archive = archive(self.needs, self.folder, tasks, self.variables, &[])?;
+        let archive = archive(self.needs, self.folder, tasks, self.variables, self.others)?;
         let image = self.folder.join(self.name).with_extension("cpio");
         std::fs::write(&image, archive)
             .with_context(|| format!("cannot write {}", image.display()))?;
@@ -145,7 +148,7 @@ impl Boot<'_> {
 }
 
 /// The guest's file system.
-/// `variables` are set for all programs; `others` are further programs, with their places.
+/// `variables` are set for all programs; `others` are further files, with their places.
 pub(super) fn archive(
     needs: &Needs,
     tools: &Path,
@@ -157,8 +160,14 @@ pub(super) fn archive(
         std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
     };
     let mut archive = Archive::default();
-    for folder in ["bin", "dev", "tests"] {
-        archive.folder(folder);
+    let mut folders = BTreeSet::from(["bin", "dev", "tests"].map(PathBuf::from));
+    for (place, _) in others {
+        let above = Path::new(place).ancestors().skip(1);
+        folders.extend(above.map(Path::to_owned).filter(|folder| folder.parent().is_some()));
+    }
+    // A folder comes before what is in it.
+    for folder in &folders {
+        archive.folder(&folder.to_string_lossy());
     }
     archive.device("dev/console", 5, 1);
     archive.device("dev/null", 1, 3);

@@ -63,7 +63,7 @@ pub(super) fn run(
     }
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
     let (name, longest) = ("kernels", LONGEST);
-    let boot = Boot { needs, folder, name, variables: &[], extra: &[], longest };
+    let boot = Boot { needs, folder, name, variables: &[], extra: &[], others: &[], longest };
     let booted = Instant::now();
     let outcomes = boot.run(&tasks)?;
     let mut failed = Vec::new();

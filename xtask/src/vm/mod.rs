@@ -178,7 +178,7 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
     match guest {
         Guest::Smp(options) if options.count => count::run(workspace, &compiler, &needs, &folder),
         Guest::Smp(options) => smp(workspace, options, &needs, &folder),
-        Guest::Numa(options) => numa::run(workspace, options, &needs, &folder),
+        Guest::Numa(options) => numa::run(workspace, options, &compiler, &needs, &folder),
         Guest::Kernels(options) => kernels::run(workspace, options, &needs, &folder),
         Guest::Asat(options) => asat::run(workspace, options, &needs, &folder),
         Guest::Oracle(options) => oracle::run(workspace, options, &compiler, &needs, &folder),

@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValue, TypedValueParser};
 use platform::affinity::CpuSet;
 
 use super::exit_codes::EXIT_CODES;
-use super::value::{cpus, label, policy, processors, weight};
+use super::value::{cpus, label, placement, policy, processors, weight};
 use crate::limits::Weight;
 
 /// What `run` can be told.
@@ -64,8 +65,9 @@ pub struct RunArgs {
     /// The processors on which it stays, as taskset writes them: 0-3,8 or 0-31:2.
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// On which memory nodes its pages come to be, as far as it sets no policy itself.
-    #[arg(long, value_enum, value_name = "SCHEME")]
+    /// On which memory nodes its pages come to be, as far as it sets no policy itself. A policy
+    /// holds for all of its memory and for what it starts; huge pages are placed as one.
+    #[arg(long, value_parser = Scheme, value_name = "SCHEME")]
     pub placement: Option<Placement>,
     /// The program and its arguments.
     // An option that is not known, or written wrong, is a mistake and no program: what has such a
@@ -128,17 +130,62 @@ impl std::fmt::Display for Team {
 }
 
 /// Where the pages of a program come to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// On the node of the thread that touches them first.
     FirstTouch,
     /// On all nodes in turn.
     RoundRobin,
-    /// On random nodes: no policy of the kernel. With the drop-in OpenMP library
-    /// UPM_PLACEMENT=random does it.
-    Random,
-    /// On one node, while it has room.
-    WorstCase,
+    /// On random nodes, by this seed.
+    Random(Option<u64>),
+    /// On this node, else on the first one, while it has room.
+    WorstCase(Option<u32>),
+}
+
+impl std::fmt::Display for Placement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::FirstTouch => f.write_str("first-touch"),
+            Self::RoundRobin => f.write_str("round-robin"),
+            Self::Random(None) => f.write_str("random"),
+            Self::Random(Some(seed)) => write!(f, "random:{seed}"),
+            Self::WorstCase(None) => f.write_str("worst-case"),
+            Self::WorstCase(Some(node)) => write!(f, "worst-case:{node}"),
+        }
+    }
+}
+
+/// Reads a placement, and says which there are.
+#[derive(Clone)]
+struct Scheme;
+
+impl TypedValueParser for Scheme {
+    type Value = Placement;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Placement, clap::Error> {
+        placement.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = [
+            ("first-touch", "On the node of the thread that touches them first"),
+            ("round-robin", "On all nodes in turn, page by page"),
+            (
+                "random",
+                "On random nodes, by random:SEED the same each time: OpenMP programs on the \
+                 drop-in library only. Pages take turns until it has found the outer loop; then \
+                 those of large arrays go to random nodes, once",
+            ),
+            ("worst-case", "On the first node, or by worst-case:NODE on that, while it has room"),
+        ];
+        let values = values.map(|(name, help)| PossibleValue::new(name).help(help));
+        Some(Box::new(values.into_iter()))
+    }
 }
 
 /// Whether the drop-in library is preloaded.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use platform::affinity::CpuSet;
 
+use super::run::Placement;
 use crate::duration;
 use crate::history::Keep;
 use crate::limits::{self, Weight};
@@ -13,6 +14,9 @@ use crate::trace;
 
 /// The least bound of a history's file, in bytes: an empty one takes a good part of it.
 const HISTORY_LEAST: u64 = 4 << 20;
+
+/// The drop-in library can name nodes below this one.
+const MOST_NODES: u32 = 64;
 
 /// The half-life of a fair share unless another one is said.
 const HALF_LIFE: Duration = Duration::from_secs(7 * 86_400);
@@ -263,6 +267,30 @@ pub(crate) fn weight(text: &str) -> Result<Weight, String> {
         .ok_or_else(|| format!("{text:?} is no weight; it is a number from 0.001 to 1000"))
 }
 
+/// Where pages come to be.
+pub(super) fn placement(text: &str) -> Result<Placement, String> {
+    let (scheme, rest) =
+        text.split_once(':').map_or((text, None), |(scheme, rest)| (scheme, Some(rest)));
+    let read = match (scheme, rest) {
+        ("first-touch", None) => Some(Placement::FirstTouch),
+        ("round-robin", None) => Some(Placement::RoundRobin),
+        ("random", None) => Some(Placement::Random(None)),
+        ("random", Some(seed)) => seed.parse().ok().map(|seed| Placement::Random(Some(seed))),
+        ("worst-case", None) => Some(Placement::WorstCase(None)),
+        ("worst-case", Some(node)) => {
+            let node = node.parse().ok().filter(|node| *node < MOST_NODES);
+            node.map(|node| Placement::WorstCase(Some(node)))
+        }
+        _ => None,
+    };
+    read.ok_or_else(|| {
+        format!(
+            "{text:?} is no placement; it is first-touch, round-robin, random, random:SEED, \
+             worst-case or worst-case:NODE with a node below {MOST_NODES}"
+        )
+    })
+}
+
 /// A list as the kernel or as taskset writes it: `0-31:2` is every second one there.
 pub(crate) fn cpus(text: &str) -> Result<CpuSet, String> {
     let item = |item: &str| match item.trim().split_once(':') {
@@ -300,6 +328,18 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn placements_are_read_as_they_are_written_and_nothing_else_is() {
+        for text in
+            ["first-touch", "round-robin", "random", "random:0", "worst-case", "worst-case:63"]
+        {
+            assert_eq!(placement(text).unwrap().to_string(), text);
+        }
+        for bad in ["", "worst", "first-touch:1", "random:x", "worst-case:64", "worst-case:"] {
+            assert!(placement(bad).unwrap_err().contains("worst-case:NODE"), "{bad}");
+        }
+    }
 
     #[test]
     fn a_fair_share_is_a_half_life_of_minutes_to_years_and_is_read_as_it_is_shown() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::cli::{Preload, RunArgs};
-use crate::dropin::{LIBRARY, LIBRARY_VARIABLE};
+use crate::dropin::{LIBRARY, LIBRARY_VARIABLE, NoLibrary, library_directory};
 use crate::preload::{self, Program};
 
 /// Puts the library in front of those that the program finds, where the loader can be told of it:
@@ -39,6 +39,40 @@ pub(super) fn offer(command: &mut Command, directory: &Path, args: &RunArgs, war
     }
     // A module with a library of its own (DT_RPATH, another file name) does not ask the path (D17).
     command.env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
+}
+
+/// Why the program will not have the library, as far as can be told before it runs, and what to do.
+pub(super) fn missing(args: &RunArgs) -> Option<String> {
+    let directory = match library_directory(args.lib.as_deref()) {
+        Ok(directory) => directory,
+        Err(NoLibrary::Absent { looked }) => {
+            return Some(format!(
+                "it is not in {looked}: name its directory with --lib or {LIBRARY_VARIABLE}"
+            ));
+        }
+        Err(NoLibrary::Unsafe { directory, why }) => {
+            return Some(format!("the one in {} is not used: {why}", directory.display()));
+        }
+    };
+    let (shown, program) = (directory.display(), Path::new(&args.command[0]));
+    if preload::is_split(&directory, preload::PATH) {
+        return Some(format!("the loader cannot be told of {shown}: name a link to it with --lib"));
+    }
+    let named = program.display();
+    match preload::of_command(program) {
+        Some(Program::Static) => Some(format!(
+            "{named} is linked statically and loads none: where it was linked with \
+             libnanos_omp.a, set UPM_PLACEMENT=random in its environment; else link it dynamically"
+        )),
+        Some(Program::Foreign) => Some(format!("{named} is another machine's and cannot load it")),
+        Some(Program::Dynamic)
+            if args.preload == Preload::Never
+                && !preload::finds_by_path(program, Some(&directory)) =>
+        {
+            Some(format!("{named} does not load it by itself: leave out --preload never"))
+        }
+        _ => None,
+    }
 }
 
 /// Whether the library is to be preloaded. The loader complains about one that it cannot load, in

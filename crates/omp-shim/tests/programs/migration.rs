@@ -167,6 +167,22 @@ fn on_one_node_it_says_so_once_when_it_is_asked_and_nothing_else() {
     assert_eq!((out.as_str(), err.as_str()), ("ok\n", ""));
 }
 
+#[test]
+fn a_random_placement_that_was_not_made_is_said_at_the_end_and_one_that_was_is_reported() {
+    let Some(subject) = Subject::new("follows", &[]) else { return };
+    let run = |steps: &str, more: &[(&str, &str)]| {
+        let mut command = with_variables(subject.command(), &PRETENDED);
+        command.arg(steps).env("UPM_PLACEMENT", "random:3").envs(more.iter().copied());
+        run(command, "random").1
+    };
+    // Two iterations have no loop that comes again.
+    let err = run("1", &[]);
+    assert!(err.contains("UPM_PLACEMENT: random: no outer loop was found; pages took"), "{err}");
+    assert_eq!(run("600", &[]), "");
+    let err = run("600", &[("UPM_REPORT", "on")]);
+    assert!(err.contains("pages were put on random nodes") && err.contains("off: UPM is"), "{err}");
+}
+
 fn upm_homes() -> usize {
     use upm::Topology;
     upm::KernelTopology::read().map_or(1, |topology| topology.homes())

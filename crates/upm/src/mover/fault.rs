@@ -52,6 +52,10 @@ impl<M> FaultyMover<M> {
 }
 
 impl<M: Mover> Mover for FaultyMover<M> {
+    fn is_real(&self) -> bool {
+        self.inner.is_real()
+    }
+
     fn homes(&mut self, pages: &[usize]) -> Vec<Home> {
         let mut homes = self.inner.homes(pages);
         for home in &mut homes {

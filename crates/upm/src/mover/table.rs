@@ -60,4 +60,8 @@ impl Mover for TableMover {
         };
         steps.iter().map(one).collect()
     }
+
+    fn is_real(&self) -> bool {
+        false
+    }
 }

@@ -1,6 +1,8 @@
 //! Pages that are placed and moved by hand.
 
-use crate::machine::{WORDS, addresses_of, array, by_loops, homes, on_node, steps};
+use crate::machine::{
+    TestMover, WORDS, addresses_of, array, by_loops, homes, is_planted, mover, on_node, steps,
+};
 use std::time::{Duration, Instant};
 
 use platform::guard::Guards;
@@ -51,7 +53,7 @@ fn moved_pages_keep_what_they_hold_and_untouched_ones_are_told() {
     let topology = machine!();
     let mut memory = array(1200, Placement::FirstTouch, &topology);
     on_node(0, || memory[..1000 * WORDS].iter_mut().zip(0..).for_each(|(word, at)| *word = at));
-    let mut mover = KernelMover::new(topology.clone());
+    let mut mover = mover(&topology);
     let outcomes = mover.migrate(&steps(memory.addresses().start, 1200, 0, 2));
     assert_eq!(outcomes[..1000], vec![Outcome::Moved; 1000]);
     assert_eq!(outcomes[1000..], vec![Outcome::Refused(Refusal::Untouched); 200]);
@@ -72,7 +74,7 @@ fn pages_of_a_full_node_go_to_the_next_nearest() {
         numa::bind(addresses.clone(), Policy::Preferred, &[node]).unwrap();
         numa::advise(addresses, Advice::Populate).unwrap();
     }
-    let mut mover = KernelMover::new(topology.clone());
+    let mut mover = mover(&topology);
     let before = mover.homes(&addresses_of(begin, pages));
     // 1 is farther from 3 than 0 and 2 are.
     let there = before.iter().filter(|home| **home == Home::On(Node(1))).count();
@@ -119,7 +121,7 @@ fn a_pinned_page_is_refused_and_the_others_move() {
     // SAFETY: - the pages are not written to while the pipe has them.
     let length = unsafe { libc::vmsplice(ends[1], &pinned, 1, 0) };
     assert_eq!(usize::try_from(length), Ok(4 * numa::page_bytes()));
-    let mut mover = KernelMover::new(topology.clone());
+    let mut mover = mover(&topology);
     let outcomes = mover.migrate(&steps(memory.addresses().start, 32, 0, 1));
     assert_eq!(outcomes[..4], [Outcome::Refused(Refusal::Busy); 4]);
     assert_eq!(outcomes[4..], [Outcome::Moved; 28]);
@@ -144,12 +146,21 @@ fn pages_that_a_child_has_too_are_refused_as_shared() {
             unsafe { libc::pause() };
         }
     }
-    let mut mover = KernelMover::new(topology);
+    if is_planted() {
+        // SAFETY: - the child above, whose end frees its pages; later calls find none.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+    }
+    let mut mover = mover(&topology);
     let outcomes = mover.migrate(&steps(memory.addresses().start, 8, 0, 1));
-    // SAFETY: - the child above.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, std::ptr::null_mut(), 0);
+    if !is_planted() {
+        // SAFETY: - the child above.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
     }
     assert_eq!(outcomes, [Outcome::Refused(Refusal::Shared); 8]);
 }
@@ -163,7 +174,7 @@ fn an_absent_node_is_refused() {
     let wrong = upm::TableTopology::new(5, &[]).unwrap();
     let mut all = steps(memory.addresses().start, 8, 0, 4);
     all[7].to = Node(1);
-    let outcomes = KernelMover::new(wrong).migrate(&all);
+    let outcomes = KernelMover::with_calls(wrong, crate::machine::Calls).migrate(&all);
     assert_eq!(outcomes[..7], [Outcome::Refused(Refusal::NoNode); 7]);
     assert_eq!(outcomes[7], Outcome::Moved);
 }
@@ -174,7 +185,9 @@ fn a_filter_that_refuses_is_told_and_the_engine_is_off() {
     let mut memory = array(16, Placement::WorstCase(Node(0)), &topology);
     // The filter is of that thread alone.
     on_node(1, || {
-        refuse_move_pages();
+        if !is_planted() {
+            refuse_move_pages();
+        }
         let (mut upm, ledger) = by_loops(&topology, Parameters::default());
         upm.watch(&memory).unwrap();
         let bytes = memory.addresses();
@@ -186,7 +199,7 @@ fn a_filter_that_refuses_is_told_and_the_engine_is_off() {
             (upm.migrations(), &upm.statistics().off),
             (0, &Some(Off::Unreadable(libc::EPERM)))
         );
-        let mut mover = KernelMover::new(topology.clone());
+        let mut mover = mover(&topology);
         let outcomes = mover.migrate(&steps(bytes.start, 16, 0, 1));
         assert_eq!(outcomes, [Outcome::Refused(Refusal::Forbidden); 16]);
     });
@@ -229,7 +242,7 @@ fn armed_memory_is_found_and_moved_or_neither_and_all_of_it_when_it_is_disarmed(
     let bytes = memory.addresses();
     // SAFETY: - the test's memory, which nothing accesses now.
     unsafe { numa::protect(bytes.clone(), Protection::None) }.unwrap();
-    let mut mover = KernelMover::new(topology.clone());
+    let mut mover = mover(&topology);
     let armed = (mover.homes(&[bytes.start]), mover.migrate(&steps(bytes.start, 1, 0, 1)));
     // SAFETY: - as above.
     unsafe { numa::protect(bytes.clone(), Protection::ReadWrite) }.unwrap();
@@ -256,7 +269,7 @@ fn a_guarded_page_cannot_be_found_or_moved_and_comes_back_where_it_was() {
     let right: Vec<Home> = (0..8).map(|page| Home::On(Node::at(page / 2))).collect();
     assert_eq!(homes(&memory, &topology), right);
     let bytes = memory.addresses();
-    let mut mover = KernelMover::new(topology.clone());
+    let mut mover = mover(&topology);
     // The first page of each node.
     let each = addresses_of(bytes.start, 8).into_iter().step_by(2);
     let guarded: Vec<_> = each.map(|begin| begin..begin + numa::page_bytes()).collect();
@@ -299,7 +312,7 @@ fn huge_pages_are_decided_and_moved_as_a_whole() {
         ledger.touched(2, begin + HUGE / 4 * 3..begin + HUGE);
         ledger.touched(3, begin + HUGE..bytes.end);
     });
-    let homes = KernelMover::new(topology).homes(&addresses_of(begin, 1024));
+    let homes = mover(&topology).homes(&addresses_of(begin, 1024));
     assert_eq!(homes[..512], vec![Home::On(Node(1)); 512]);
     assert_eq!(homes[512..], vec![Home::On(Node(3)); 512]);
     let call = &upm.statistics().calls[0];
@@ -307,48 +320,132 @@ fn huge_pages_are_decided_and_moved_as_a_whole() {
     assert!(numa::huge_bytes(bytes.clone()).unwrap() >= bytes.len(), "they were split");
 }
 
-#[test]
-fn the_kernels_balancing_leaves_hot_arrays_alone() {
-    let topology = machine!();
+/// Switches the kernel's balancing on, and off at the end; `None`, with a reason, where it may not.
+struct Balancing;
+
+impl Balancing {
     const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
-    let set = |value: &str| std::fs::write(SWITCH, value);
-    if let Err(error) = set("1") {
-        assert!(std::env::var_os("NANOS_NUMA_REQUIRED").is_none(), "{SWITCH}: {error}");
-        return platform::skip!("{SWITCH}: {error}");
+
+    fn on() -> Option<Self> {
+        if let Err(error) = std::fs::write(Self::SWITCH, "1") {
+            let is_required = std::env::var_os("NANOS_NUMA_REQUIRED").is_some();
+            assert!(!is_required, "{}: {error}", Self::SWITCH);
+            platform::skip!("{}: {error}", Self::SWITCH);
+            return None;
+        }
+        Some(Self)
     }
-    const PAGES: usize = 1024;
-    let mut hot = array(PAGES, Placement::WorstCase(Node(2)), &topology);
-    // The same without a policy of its own: balancing moves it, or nothing was shown.
-    let plain = Pages::map(PAGES * numa::page_bytes()).unwrap();
+}
+
+impl Drop for Balancing {
+    fn drop(&mut self) {
+        let _panics_already = std::fs::write(Self::SWITCH, "0");
+    }
+}
+
+/// Pages of each memory.
+const BALANCED: usize = 1024;
+
+/// Fresh memory on node 2, without a policy.
+fn plain_on_two() -> Pages {
+    let plain = Pages::map(BALANCED * numa::page_bytes()).unwrap();
     let _small = numa::advise(plain.addresses(), Advice::NoHugePages);
-    on_node(2, || numa::advise(plain.addresses(), Advice::Populate)).unwrap();
-    let on_two = |mover: &mut KernelMover<KernelTopology>, begin| {
-        let homes = mover.homes(&addresses_of(begin, PAGES));
-        homes.iter().filter(|home| **home == Home::On(Node(2))).count()
-    };
-    let mut mover = KernelMover::new(topology.clone());
-    assert_eq!(on_two(&mut mover, plain.addresses().start), PAGES);
-    let begin = plain.first().as_ptr().expose_provenance();
+    // Not by `on_node`: where the threads are is not what is planted here.
+    numa::bind(plain.addresses(), Policy::Preferred, &[2]).unwrap();
+    numa::advise(plain.addresses(), Advice::Populate).unwrap();
+    numa::bind(plain.addresses(), Policy::Default, &[]).unwrap();
+    plain
+}
+
+fn left_on_two(mover: &mut TestMover, begin: usize) -> usize {
+    let homes = mover.homes(&addresses_of(begin, BALANCED));
+    homes.iter().filter(|home| **home == Home::On(Node(2))).count()
+}
+
+/// Uses some memory and a plain one from node 0 until the kernel has moved most of the plain one
+/// away from node 2; how many pages of the first one are there still.
+fn left_by_balancing(topology: &KernelTopology, begin: usize, plain: &Pages) -> Option<usize> {
+    let balancing = Balancing::on()?;
+    let mut mover = mover(topology);
+    let other = plain.addresses().start;
+    assert_eq!([begin, other].map(|begin| left_on_two(&mut mover, begin)), [BALANCED; 2]);
     let left = on_node(0, || {
         let start = Instant::now();
-        let mut mover = KernelMover::new(topology.clone());
+        let mut mover = crate::machine::mover(topology);
         loop {
             for _ in 0..200 {
-                hot.iter_mut().step_by(WORDS).for_each(|word| *word += 1);
-                for address in addresses_of(begin, PAGES) {
+                for address in [begin, other].into_iter().flat_map(|at| addresses_of(at, BALANCED))
+                {
                     // SAFETY: - the test's memory, which no other thread uses.
                     unsafe {
-                        std::ptr::with_exposed_provenance_mut::<u64>(address).write_volatile(1);
+                        std::ptr::without_provenance_mut::<u64>(address).write_volatile(1);
                     }
                 }
             }
-            let left = on_two(&mut mover, begin);
-            if left < PAGES / 2 || start.elapsed() > Duration::from_secs(40) {
+            let left = left_on_two(&mut mover, other);
+            if left < BALANCED / 2 || start.elapsed() > Duration::from_secs(40) {
                 break left;
             }
         }
     });
-    set("0").unwrap();
-    assert!(left < PAGES / 2, "balancing moved none of {left} plain pages: nothing is shown");
-    assert_eq!(on_two(&mut mover, hot.addresses().start), PAGES);
+    drop(balancing);
+    // Or nothing was shown.
+    assert!(left < BALANCED / 2, "balancing moved none of {left} plain pages");
+    Some(left_on_two(&mut mover, begin))
+}
+
+#[test]
+fn the_kernels_balancing_leaves_hot_arrays_alone() {
+    let topology = machine!();
+    let hot = array(BALANCED, Placement::WorstCase(Node(2)), &topology);
+    if is_planted() {
+        numa::bind(hot.addresses(), Policy::Default, &[]).unwrap();
+    }
+    let left = left_by_balancing(&topology, hot.addresses().start, &plain_on_two());
+    assert!(left.is_none_or(|left| left == BALANCED), "{left:?} of {BALANCED} pages stayed");
+}
+
+#[test]
+fn the_kernels_balancing_leaves_areas_alone_that_a_program_names() {
+    let topology = machine!();
+    let (named, plain) = (plain_on_two(), plain_on_two());
+    let begin = named.addresses().start;
+    let (mut upm, _) = by_loops(&topology, Parameters::default());
+    if !is_planted() {
+        // SAFETY: - mapped until the test's end.
+        unsafe { upm.watch_raw(begin, named.addresses().len()) }.unwrap();
+    }
+    let left = left_by_balancing(&topology, begin, &plain);
+    assert!(left.is_none_or(|left| left == BALANCED), "{left:?} of {BALANCED} pages stayed");
+}
+
+#[test]
+fn an_area_without_a_policy_has_one_while_it_is_watched_and_that_is_counted() {
+    let topology = machine!();
+    let (named, other) = (plain_on_two(), plain_on_two());
+    let (begin, length) = (named.addresses().start, named.addresses().len());
+    let of = |address| numa::has_policy(Some(address)).unwrap();
+    numa::bind(other.addresses(), Policy::Preferred, &[1]).unwrap();
+    let (mut upm, _) = by_loops(&topology, Parameters::default());
+    if is_planted() {
+        numa::bind(named.addresses(), Policy::Preferred, &[1]).unwrap();
+    }
+    // SAFETY: - mapped until the test's end.
+    unsafe {
+        upm.watch_raw(begin, length / 2).unwrap();
+        upm.watch_raw(other.addresses().start, length).unwrap();
+    }
+    assert_eq!((upm.statistics().kept, upm.statistics().exposed), (BALANCED / 2, 0));
+    assert!(upm.statistics().to_string().contains("512 pages were given a policy"));
+    assert_eq!((of(begin), of(begin + length / 2)), (true, false));
+    drop(upm);
+    assert_eq!((of(begin), of(other.addresses().start)), (false, true));
+    // A policy of the thread says where untouched pages come: it holds on.
+    on_node(1, || {
+        numa::set_thread_policy(Policy::Interleave, &[0, 1, 2, 3]).unwrap();
+        let (mut upm, _) = by_loops(&topology, Parameters::default());
+        // SAFETY: - as above.
+        unsafe { upm.watch_raw(begin, length) }.unwrap();
+        assert_eq!((upm.statistics().kept, of(begin)), (0, false));
+    });
 }

@@ -1,7 +1,8 @@
 //! Pages that the engine moves to the threads that use them.
 
 use crate::machine::{
-    WORDS, addresses_of, array, by_loops, homes, on_all, on_node, processors, slow, with,
+    TestUpm, WORDS, addresses_of, array, by_loops, homes, mover, on_all, on_node, processors, slow,
+    with,
 };
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,8 +13,8 @@ use platform::numa::{self, Advice, Pages};
 use upm::maps::Own;
 use upm::source::{Pattern, Scope, TrapParameters, TrapSource};
 use upm::{
-    Areas, CounterSource, Home, HotArray, KernelMover, KernelTopology, Machine, Mover, Node, Off,
-    Parameters, Pilot, Placement, Settings, Upm,
+    Areas, CounterSource, Home, HotArray, KernelTopology, Machine, Mover, Node, Off, Parameters,
+    Pilot, Placement, Settings,
 };
 
 /// All of memory on one node, each thread uses its slice: most is repaired by the first call.
@@ -52,7 +53,7 @@ fn worst_shared(topology: &KernelTopology) -> HotArray<u64> {
 /// Pages: a slice of 32 for each of eight threads.
 const SLICES: usize = 8 * 32;
 
-fn repair(topology: &KernelTopology, mut memory: HotArray<u64>, mut upm: Upm<'_>) {
+fn repair(topology: &KernelTopology, mut memory: HotArray<u64>, mut upm: TestUpm) {
     const PAGES: usize = SLICES;
     upm.watch(&memory).unwrap();
     let mut iterations = 0;
@@ -317,7 +318,7 @@ fn a_program_that_does_not_know_of_it_has_its_pages_moved_to_the_threads_that_us
     }
     println!("{}", pilot.report());
     assert!(pilot.is_done(), "it does not end");
-    let found = KernelMover::new(topology).homes(&addresses_of(begin, PAGES));
+    let found = mover(&topology).homes(&addresses_of(begin, PAGES));
     let right = |index: usize| Home::On(Node::at(index / (PAGES / 4)));
     let right = (0..PAGES).filter(|index| found[*index] == right(*index)).count();
     assert!(right * 20 >= PAGES * 19, "{right} of {PAGES} pages are where they are used");
@@ -355,7 +356,7 @@ fn the_placement_of_a_whole_program_holds_for_what_its_threads_touch_later() {
             if let Placement::Random(seed) = placement {
                 assert!(machine.scatter(&all, seed) > PAGES / 2);
             }
-            let found = KernelMover::new(topology.clone()).homes(&all);
+            let found = mover(&topology).homes(&all);
             let on = |node| found.iter().filter(|home| **home == Home::On(Node(node))).count();
             Ok::<_, platform::SysError>([0, 1, 2, 3].map(on))
         })

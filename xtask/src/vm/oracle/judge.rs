@@ -209,7 +209,9 @@ fn is_placed(placement: &str, homes: &[f64]) -> bool {
         "round-robin" => within(0.23, 0.27),
         "random" => within(0.15, 0.35),
         "worst-case" => share(0) > 0.999,
-        _ => all > 0.0,
+        // Two of the eight threads of each kernel run on each node, and touch their parts first.
+        "first-touch" => within(0.05, 0.6),
+        _ => false,
     }
 }
 
@@ -323,6 +325,11 @@ mod tests {
         assert!(!is_placed("worst-case", &[90.0, 10.0, 0.0, 0.0]));
         assert!(is_placed("round-robin", &[25.0, 25.0, 25.0, 25.0]));
         assert!(!is_placed("round-robin", &[30.0, 25.0, 25.0, 20.0]));
-        assert!(!is_placed("random", &[]));
+        assert!(is_placed("first-touch", &[28.0, 24.0, 24.0, 24.0]));
+        assert!(!is_placed("first-touch", &[100.0, 0.0, 0.0, 0.0]), "one thread touched all");
+        for placement in PLACEMENTS {
+            assert!(!is_placed(placement, &[]) && !is_placed(placement, &[0.0; 4]), "{placement}");
+        }
+        assert!(!is_placed("no scheme", &[25.0; 4]));
     }
 }
