@@ -38,14 +38,6 @@ pub use crate::standalone::adjust_threads;
 pub use crate::statistics::Statistics;
 
 use crate::sizer::Observer;
-use std::ptr;
-use std::sync::atomic::{
-    AtomicPtr,
-    Ordering::{Acquire, Release},
-};
-
-/// Of the sizer that was made last in this process.
-static OBSERVER: AtomicPtr<Observer> = AtomicPtr::new(ptr::null_mut());
 
 /// Makes team sizes follow the machine where no manager is found; in forked children, too. False
 /// when team sizes have a source already: call it before the first region.
@@ -61,19 +53,15 @@ pub fn install(settings: Settings) -> bool {
     unsafe {
         engine::set_lone_sizer(move || {
             let asat = Asat::new(settings.clone());
-            // Leaked: one for each process, and any thread may read it at any time.
-            let observer = Box::into_raw(Box::new(asat.observer()));
-            // ORDERING: Release - pairs with the Acquire of `statistics`.
-            OBSERVER.store(observer, Release);
+            asat.publish();
             Box::new(asat)
         })
     }
 }
 
-/// What was evaluated so far; `None` where [`install`] was not called, a manager is followed, or no
-/// region ran yet.
+/// What was evaluated so far, by what was made last: the sizer of [`install`], with the first
+/// region, or that of [`adjust_threads`], with the first call. `None` where there is neither, or a
+/// manager is followed.
 pub fn statistics() -> Option<Statistics> {
-    // ORDERING: Acquire - pairs with the Release of `install`.
-    // SAFETY: - null, or leaked there.
-    unsafe { OBSERVER.load(Acquire).as_ref() }.map(Observer::statistics)
+    Observer::last().map(Observer::statistics)
 }

@@ -31,8 +31,9 @@ use platform::affinity::Tid;
 use platform::clock::{Ticks, monotonic_ns};
 use platform::load;
 use platform::lock::Mutex;
+use std::ptr;
 use std::sync::atomic::{
-    AtomicU64, AtomicUsize,
+    AtomicPtr, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -99,9 +100,12 @@ impl Asat {
         Ticks::now().raw() >= self.due.load(Acquire)
     }
 
-    /// What it did so far, from any thread.
-    pub(crate) fn observer(&self) -> Observer {
-        Observer(Arc::clone(&self.judge))
+    /// What it does can be read from any thread ([`Observer::last`]) from now on.
+    pub(crate) fn publish(&self) {
+        // Leaked: a sizer or two for each process, and any thread may read it at any time.
+        let observer = Box::into_raw(Box::new(Observer(Arc::clone(&self.judge))));
+        // ORDERING: Release - pairs with the Acquire of `Observer::last`.
+        LAST.store(observer, Release);
     }
 
     /// An evaluation, by a master that has nothing else to do now. True when the limit changed.
@@ -128,7 +132,17 @@ impl Asat {
 #[derive(Debug)]
 pub(crate) struct Observer(Arc<Mutex<Judge>>);
 
+/// Of the sizer that was published last in this process.
+static LAST: AtomicPtr<Observer> = AtomicPtr::new(ptr::null_mut());
+
 impl Observer {
+    /// That of the sizer that was published last.
+    pub(crate) fn last() -> Option<&'static Self> {
+        // ORDERING: Acquire - pairs with the Release of `Asat::publish`.
+        // SAFETY: - null, or leaked there.
+        unsafe { LAST.load(Acquire).as_ref() }
+    }
+
     pub(crate) fn statistics(&self) -> Statistics {
         // Nothing of it is half done where a thread panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).statistics

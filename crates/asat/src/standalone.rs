@@ -76,6 +76,7 @@ fn evaluate(asat: &Asat) {
 fn make(settings: Settings) -> Option<&'static Standalone> {
     engine::moment()?;
     let asat = Asat::new(settings.for_own_threads());
+    asat.publish();
     // Its threads stay; they are not run yet.
     let _team = Team::reserve_available(asat.limit());
     let fresh =

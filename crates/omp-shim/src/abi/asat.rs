@@ -10,7 +10,9 @@ use std::ffi::c_int;
 /// once. Once in ASAT_EVAL_TIME it finds out what the machine can run now: the default version, for
 /// which that time is a second where less is set, in some milliseconds; the variants paper and
 /// reset, which take the time as it is set, by one barrier. Either spends at most one part in a
-/// hundred of the time on it. The first call starts the threads that it needs for that.
+/// hundred of the time on it. The first call starts the threads that it needs for that. A mask of
+/// processors that is changed counts at the next of these times. libnanos_asat.so without
+/// libgomp.so.1 of this library in the process or beside it answers most.
 #[unsafe(no_mangle)]
 extern "C" fn asat_adjust_threads(most: c_int) -> c_int {
     let most = usize::try_from(most).unwrap_or(1);

@@ -14,11 +14,16 @@ fn run(shim: &Path, libraries: &[&str]) {
     compile.args(libraries.iter().map(|library| shim.join(library)));
     must_succeed(compile.args(["-lpthread", "-ldl", "-lm"]));
     let mut command = clean(&program, Some(shim));
-    command.env("NANOS_CPUMGR", "off");
+    command.env("NANOS_CPUMGR", "off").env("ASAT_REPORT", "on");
     let output = finish(command);
     let (out, err) = said(&output);
-    println!("{libraries:?}: {out}");
+    println!("{libraries:?}: {out}{err}");
     assert!(output.status.success() && out.ends_with("ok\n"), "{libraries:?}: {out}{err}");
+    let reports = err.lines().any(|line| line.contains("asat: ") && line.contains("evaluations"));
+    assert!(reports, "{libraries:?}: {err}");
+    // One processor has nothing to find out.
+    let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+    assert!(is_alone || !err.contains("evaluations 0"), "{libraries:?}: {err}");
 }
 
 #[test]
