@@ -11,9 +11,9 @@
 //! 3. [`Course::attempted`] takes what came of the test. Where the share of tests is spent, and the
 //!    count had room twice in sequence, the thread is added on *trial*: it is wrong when threads
 //!    are dropped within [`TRIAL`] evaluations.
-//! 4. After a trial that was wrong, and after a bad test, the count is not believed for
-//!    [`DISBELIEF`], twice as long after each further one, at most [`DIP_INTERVAL`]; a good test
-//!    ends that.
+//! 4. After a trial that was wrong, and after a bad test for which the count had room, it is not
+//!    believed for [`DISBELIEF`], twice as long after each further one, at most [`DIP_INTERVAL`]; a
+//!    good test ends that. A bad test that was held because it was time says nothing against it.
 //!
 //! The published algorithm has none of that: each wish of the controller is due.
 //!
@@ -61,9 +61,10 @@ pub enum Attempt {
 ///
 /// let rules = Rules { counts: Counts::Reset, bad_trigger: 1, good_trigger: 1, several: false };
 /// let mut course = Course::paced(Controller::new(rules, 3, 4), 0, None);
-/// // The first test is due at once, the next one a second later, or where there is room.
+/// // The first test is due at once, the next one a second later, or where there is room, if the
+/// // count that says so was not wrong before.
 /// assert_eq!(course.evaluate(Verdict::Good, 0), Step::Dip(4));
-/// assert!(course.is_due(false, 0));
+/// assert!(course.is_due(true, 0));
 /// assert!(!course.attempted(Attempt::Tested(Verdict::Bad { missing: 1 }), 0));
 /// assert!(!course.is_due(false, 999_999_999) && course.is_due(false, 1_000_000_000));
 /// assert!(!course.believes(199_999_999) && course.is_due(true, 200_000_000));
@@ -84,7 +85,7 @@ struct Pace {
     /// The count of runnable threads is believed from then on.
     disbelieved_until: u64,
     disbelief: u64,
-    /// Evaluations in sequence at which it had room.
+    /// Evaluations in sequence at which it had room; not 0 in a test: that is why it is held.
     rooms: u32,
     /// Evaluations that are left of a trial.
     trial: u32,
@@ -174,7 +175,7 @@ impl Course {
             pace.dip_due = now.saturating_add(pace.dips.next());
             if verdict == Verdict::Good {
                 pace.rooms = 0;
-            } else {
+            } else if pace.rooms > 0 {
                 pace.disbelieve(now);
             }
         }
@@ -185,7 +186,7 @@ impl Course {
 }
 
 impl Pace {
-    /// The kernel's count had room, or it was time for a dip, and a thread more was bad.
+    /// The kernel's count had room, and a thread more was bad.
     fn disbelieve(&mut self, now: u64) {
         self.disbelieved_until = now.saturating_add(self.disbelief);
         self.disbelief = (self.disbelief * 2).min(nanoseconds(DIP_INTERVAL));

@@ -86,7 +86,7 @@ impl Model {
         if is_good {
             self.rooms = 0;
             self.state = with_one;
-        } else {
+        } else if has_room {
             self.disbelieve(now);
         }
     }

@@ -91,10 +91,11 @@ fn hogs() -> impl Iterator<Item = Hog> {
 }
 
 /// The default version is smaller soon, whenever the hog comes and whatever the kernel's count
-/// says. It is whole again soon after a hog that went before the first test with one thread more. A
-/// test that was bad makes it wait for the next one, which is due a second later at the latest.
+/// says. It is whole again soon after a hog that the count knows, and after one that went before the
+/// first test with one thread more. Beside a hidden one that test is bad, and the count was wrong:
+/// then it waits for the next one, which is due a second later at the latest.
 #[test]
-fn the_default_version_follows_a_hog_soon_and_its_leave_within_a_second() {
+fn the_default_version_follows_a_hog_and_its_leave_soon_or_where_it_is_hidden_within_a_second() {
     let second = 1000 / INTERVAL;
     let mut slowest = (0, 0);
     for hog in hogs() {
@@ -104,7 +105,7 @@ fn the_default_version_follows_a_hog_soon_and_its_leave_within_a_second() {
         assert!(smaller <= SOON, "{hog:?}: smaller after {smaller}");
         // It was smaller for less than three evaluations when the hog went.
         let is_short = (hog.goes - hog.comes) / INTERVAL < smaller + SOON;
-        let bar = if is_short { SOON } else { second };
+        let bar = if is_short || !hog.is_hidden { SOON } else { second };
         assert!(whole <= bar, "{hog:?}: smaller after {smaller}, whole after {whole}");
         slowest = (slowest.0.max(smaller), slowest.1.max(whole));
     }
