@@ -91,9 +91,9 @@ fn hogs() -> impl Iterator<Item = Hog> {
 }
 
 /// The default version is smaller soon, whenever the hog comes and whatever the kernel's count
-/// says. It is whole again soon after a hog that the count knows, and after one that went before the
-/// first test with one thread more. Beside a hidden one that test is bad, and the count was wrong:
-/// then it waits for the next one, which is due a second later at the latest.
+/// says. It is whole again soon after a hog that the count knows, and after one that went before
+/// the first test with one thread more. Beside a hidden one that test is bad, and the count was
+/// wrong: then it waits for the next one, which is due a second later at the latest.
 #[test]
 fn the_default_version_follows_a_hog_and_its_leave_soon_or_where_it_is_hidden_within_a_second() {
     let second = 1000 / INTERVAL;
