@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::cli::{
     CancelArgs, DrainArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, Team,
+    UndrainArgs,
 };
 use crate::config::BY_RULES;
 use crate::error::{Error, FAILED, is_absent};
@@ -318,17 +319,27 @@ pub struct LevelInForce {
     pub level: Option<u32>,
 }
 
-/// `cpumgr drain` and `undrain`.
+/// `cpumgr drain`: drains these processors, or shows those that are drained.
 ///
 /// # Errors
 /// When there is no manager, it does not manage these, or none would be left.
-pub fn drain(args: &DrainArgs, drains: bool) -> Result<(), Error> {
-    let processors = args.list.to_string();
-    let control = match drains {
-        true => Control::Drain { processors },
-        false => Control::Undrain { processors },
+pub fn drain(args: &DrainArgs) -> Result<(), Error> {
+    let socket = socket::to_ask(args.socket.as_deref())?;
+    let Some(list) = &args.list else {
+        let drained = status::of_manager(&socket)?.drained;
+        // An empty line would not say that the question was answered.
+        return print(&format!("{}\n", if drained.is_empty() { "none" } else { &drained }));
     };
-    lasting(&socket::to_ask(args.socket.as_deref())?, control)
+    lasting(&socket, Control::Drain { processors: list.to_string() })
+}
+
+/// `cpumgr undrain`.
+///
+/// # Errors
+/// When there is no manager, or it does not manage these.
+pub fn undrain(args: &UndrainArgs) -> Result<(), Error> {
+    let processors = args.list.to_string();
+    lasting(&socket::to_ask(args.socket.as_deref())?, Control::Undrain { processors })
 }
 
 /// `cpumgr attach`.

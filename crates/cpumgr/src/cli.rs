@@ -31,7 +31,7 @@ pub use papers::{CompletionsArgs, ManArgs};
 pub use process::{NumaArgs, PidArgs};
 pub(crate) use run::named;
 pub use run::{Placement, Preload, RunArgs, Team};
-pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting};
+pub use settings::{DrainArgs, MplArgs, PolicyArgs, SetArgs, Setting, UndrainArgs};
 pub use submit::{Array, SubmitArgs};
 pub use top::TopArgs;
 pub use trace::{TraceArgs, TraceCommand};
@@ -91,7 +91,7 @@ pub enum Command {
     /// that was killed knows of it.
     Drain(DrainArgs),
     /// Gives drained processors back to programs.
-    Undrain(DrainArgs),
+    Undrain(UndrainArgs),
     /// Ends the manager; programs go on without one.
     Stop(SocketArgs),
     /// Lets the manager begin anew with what is in force now; programs go on, and are taken in

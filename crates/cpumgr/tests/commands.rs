@@ -212,7 +212,7 @@ fn a_wrong_value_is_answered_with_where_it_stands_what_it_is_and_what_is_allowed
         (&["attach", "-1"], &["<PID>", "\"-1\"", "1 to 2147483647"]),
         (&["mpl", "-1"], &["N | any", "\"-1\"", "0 to 4294967295, or any"]),
         (&["set", "weight", "7", "-1"], &["[WEIGHT]", "\"-1\"", "0.001 to 1000"]),
-        (&["drain", "-1"], &["<LIST>", "\"-1\"", "0-3,8"]),
+        (&["drain", "-1"], &["[LIST]", "\"-1\"", "0-3,8"]),
         (&["run", ""], &["the name of the program is empty"]),
         (&["submit", ""], &["the name of the program is empty"]),
         (&["jobserver", ""], &["the name of the program is empty"]),

@@ -105,6 +105,24 @@ impl Drop for Configured {
 }
 
 #[test]
+fn a_variable_that_is_misspelt_is_in_the_log_with_the_one_that_is_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = fs::File::create(dir.path().join("log")).unwrap();
+    let mut command = cpumgr();
+    command.args(["daemon", "--config", "none", "--socket"]).arg(dir.path().join("app.sock"));
+    command.env("CPUMGR_QUANTOM", "5ms").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let child = command.spawn().unwrap();
+    let manager = Configured { dir, child };
+    let socket = manager.socket();
+    eventually("the manager answers", || Report::ask(&socket).ok());
+    let log = manager.log();
+    let warns = |it: &&str| it.contains("WARN") && it.contains("CPUMGR_QUANTOM");
+    let line = log.lines().find(warns).unwrap_or_else(|| panic!("no warning: {log}"));
+    assert!(line.contains("is CPUMGR_QUANTUM meant?"), "{line}");
+    assert_eq!(log.lines().filter(warns).count(), 1, "{log}");
+}
+
+#[test]
 fn each_key_of_a_file_is_in_force() {
     let trace = tempfile::tempdir().unwrap();
     let first = process_cpus().iter().next().unwrap();

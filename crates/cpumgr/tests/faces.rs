@@ -101,7 +101,9 @@ fn programs_leave_what_is_drained_and_a_killed_managers_successor_knows() {
     let number = u32::try_from(cpus.len()).unwrap();
     let mut program = manager.program(number, number);
     program.until("it has all", |seen| seen.processors == number);
+    assert_eq!(said(&manager, &["drain"]).trim(), "none");
     said(&manager, &["drain", &last.to_string()]);
+    assert_eq!(said(&manager, &["drain"]).trim(), last.to_string());
     let without = |seen: &support::Seen| {
         seen.processors == number - 1 && !seen.cpus.contains(platform::affinity::CpuId(*last))
     };
@@ -129,6 +131,8 @@ fn programs_leave_what_is_drained_and_a_killed_managers_successor_knows() {
     assert_eq!(on(&manager, &["drain", "x"]).status.code(), Some(2));
     said(&manager, &["undrain", &all]);
     program.until("it has all again", |seen| seen.processors == number);
+    assert_eq!(said(&manager, &["drain"]).trim(), "none");
+    assert_eq!(on(&manager, &["undrain"]).status.code(), Some(2), "it says which");
     assert_eq!(json(&manager, &["set"])["drained"], "");
 }
 

@@ -127,10 +127,23 @@ pub enum Setting {
     },
 }
 
-/// What `drain` and `undrain` can be told.
+/// What `drain` can be told.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct DrainArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The processors, as taskset writes them: 0-3,8 or 0-31:2. Without it: shows those that are
+    /// drained.
+    #[arg(value_name = "LIST", value_parser = cpus, allow_negative_numbers = true)]
+    pub list: Option<CpuSet>,
+}
+
+/// What `undrain` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct UndrainArgs {
     /// The manager's socket [default: as for run].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
