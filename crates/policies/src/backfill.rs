@@ -16,12 +16,17 @@
 //! a job under its maximum, that job is no head: it waits for its class, later jobs of its class do
 //! not pass it, those of others do.
 //!
+//! Jobs may be of owners with a cap ([`Cap`]). One that does not fit below its owner's cap is no
+//! head either: it waits for its owner's other jobs, later ones of its owner do not pass it, those
+//! of others do. The head counts below its owner's cap with what it needs. Others that wait do not
+//! count: what holds them up is no matter of their owner.
+//!
 //! # Invariants
 //! - Q1 As long as no job runs beyond its limit, the head starts at its reservation at the latest,
 //!   and no later plan moves that reservation back; but one that stands before it in the queue and
-//!   waited for its class comes first when its class has room.
+//!   waited for its class or below a cap comes first when there is room.
 //! - Q2 The jobs that run and start have no more processors together than there are, and those of a
-//!   class no more than its maximum.
+//!   class no more than its maximum. Those of an owner that start have no more than is left to it.
 //! - Q3 Where a job without a limit runs and has processors that the head needs, the head has no
 //!   reservation. Then a job of another class passes it on what that class keeps, which the head
 //!   never has; any other job could delay it.
@@ -53,6 +58,15 @@ impl Part {
     }
 }
 
+/// What an owner of jobs may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cap {
+    /// The most processors of its jobs together.
+    pub most: u32,
+    /// What is left of that beside what runs.
+    pub left: u32,
+}
+
 /// A job that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Running {
@@ -75,6 +89,8 @@ pub struct Job {
     pub limit: Option<Nanos>,
     /// As of [`Running`].
     pub class: Option<usize>,
+    /// Whose it is, by its place among the caps; `None`: its owner has no cap.
+    pub owner: Option<usize>,
 }
 
 /// When the head of the queue starts at the latest.
@@ -223,6 +239,20 @@ pub fn plan(
     running: &[Running],
     queue: &[Job],
 ) -> Plan {
+    plan_below(now, processors, parts, &[], running, queue)
+}
+
+/// The same where owners have `caps`.
+#[must_use]
+pub fn plan_below(
+    now: Nanos,
+    processors: u32,
+    parts: &[Part],
+    caps: &[Cap],
+    running: &[Running],
+    queue: &[Job],
+) -> Plan {
+    let mut caps = caps.to_vec();
     let mut books = Books::new(processors, parts, |part| part.kept_now.min(part.kept), running);
     let mut plan = Plan::default();
     let mut ends: Vec<Running> = running.to_vec();
@@ -238,6 +268,18 @@ pub fn plan(
         if full || least > empty.room(class) {
             continue;
         }
+        let mut cap = job.owner.and_then(|owner| caps.get_mut(owner));
+        if let Some(cap) = cap.as_mut().filter(|cap| least > cap.left) {
+            // One that may begin when others have ended is not passed by its owner's.
+            cap.left = if least > cap.most { cap.left } else { 0 };
+            continue;
+        }
+        let most = cap.as_ref().map_or(most, |cap| most.min(cap.left));
+        let mut take = |processors| {
+            if let Some(cap) = cap.as_mut() {
+                cap.left = cap.left.saturating_sub(processors);
+            }
+        };
         let mut room = most.min(books.room(class));
         let is_over = |at: Nanos| over(limit).is_some_and(|end| end <= at);
         match &head {
@@ -251,6 +293,7 @@ pub fn plan(
                         let at = reserved.as_ref().map(|(at, _)| *at);
                         plan.reserved = at.map(|at| Reservation { job: place, at });
                         head = Some(Head { class, wanted: least, reserved });
+                        take(least);
                     }
                 }
                 continue;
@@ -267,6 +310,7 @@ pub fn plan(
         if least > room {
             continue;
         }
+        take(room);
         books.take(class, room);
         if let Some(Head { reserved: Some((at, later)), .. }) = &mut head
             && !is_over(*at)

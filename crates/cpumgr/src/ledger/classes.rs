@@ -5,7 +5,7 @@
 //! With classes the policy in force is [`Classes`] around [`AmongUsers`] around the policy that was
 //! asked for. What a class may have is said there. Inside a class users have processors by max-min
 //! and weights, as without classes (`users`). A user's cap is divided evenly among its programs,
-//! whatever their classes.
+//! whatever their classes, beside their minima.
 //!
 //! # Decisions
 //! - Another table of classes makes new policy objects: what the old ones had learned is lost.
@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use policies::share::{Claim, divide};
 use policies::{
     Admission, Allocation, AppId, AppView, Cause, Class, Classes, Decision, Equip, Nanos, Needs,
     Parameter, ParameterError, Policy, Snapshot, Value, Waiting,
@@ -92,8 +93,8 @@ impl Ledger {
         })
     }
 
-    /// Users' caps, as maxima of their programs: each has an even part of the cap, and at least
-    /// one.
+    /// Users' caps, as maxima of their programs: each has an even part of the cap, at least one,
+    /// and its minimum where the minima of all of them fit: a job counts with that.
     pub(super) fn cap_users(&self, views: &mut [AppView]) {
         if !self.has_classes() {
             return;
@@ -102,13 +103,16 @@ impl Ledger {
             let mut own: Vec<&mut AppView> =
                 views.iter_mut().filter(|view| view.user == *user).collect();
             own.sort_by_key(|view| view.wants());
-            let mut left = *cap;
-            let number = own.len();
-            for (at, view) in own.into_iter().enumerate() {
-                let programs = u32::try_from(number - at).unwrap_or(u32::MAX);
-                let part = view.wants().min(left.div_ceil(programs)).max(1);
+            let cap = u64::from(*cap);
+            let fit = own.iter().map(|view| u64::from(view.floor())).sum::<u64>() <= cap;
+            let claim = |view: &&mut AppView| Claim {
+                key: 1,
+                floor: if fit { view.floor() } else { 1 },
+                room: view.wants(),
+            };
+            let claims: Vec<Claim> = own.iter().map(claim).collect();
+            for (view, part) in own.into_iter().zip(divide(cap, &claims)) {
                 view.max = view.max.min(part);
-                left = left.saturating_sub(part);
             }
         }
     }

@@ -13,8 +13,8 @@
 //! - A job waits for room in its class, and takes nothing of what another class keeps (`reserve`).
 //!   Its class is what its submission chose or what the rules say of that; a rule that asks for the
 //!   program's name says nothing yet.
-//! - A job of a user with a cap waits for room under it, and that user's later jobs wait for it. Of
-//!   those that may start each counts with the most that it takes. Others pass them.
+//! - A job of a user with a cap waits for room below it, and that user's later jobs and programs in
+//!   the queue wait for it. Others pass them. What runs counts as beside other jobs.
 //! - A manager that follows a killed one takes over the numbers and the ends of jobs that run
 //!   (`inheriting`).
 
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arena::message::ProcessorRange;
 use platform::process::Pid;
-use policies::backfill::{self, Job, Part, Plan, Running};
+use policies::backfill::{self, Cap, Job, Part, Plan, Running};
 use policies::classes::{Demand, minima};
 use policies::{AppId, AppView, Class};
 
@@ -89,34 +89,32 @@ impl Server {
         let processors = self.planned();
         let (users, running): (Vec<u32>, Vec<Running>) =
             self.running_jobs(&classes).into_iter().unzip();
-        let caps = self.rules.caps();
-        let mut below_caps = caps.clone();
-        for (user, it) in users.iter().zip(&running) {
-            if let Some(left) = below_caps.get_mut(user) {
-                *left = left.saturating_sub(it.processors);
+        // By user, in order of their numbers.
+        let mut caps: Vec<(u32, Cap)> = self
+            .rules
+            .caps()
+            .into_iter()
+            .map(|(user, most)| (user, Cap { most, left: most }))
+            .collect();
+        let place =
+            |caps: &[(u32, Cap)], user: u32| caps.binary_search_by_key(&user, |it| it.0).ok();
+        for (user, it) in users.into_iter().zip(&running) {
+            if let Some(at) = place(&caps, user) {
+                caps[at].1.left = caps[at].1.left.saturating_sub(it.processors);
             }
         }
         let running = classes.beside(running, processors);
         let as_job = |it: &&Place| {
-            let ProcessorRange { mut least, mut most } =
+            let ProcessorRange { least, most } =
                 it.processors.unwrap_or(ProcessorRange { least: 1, most: 1 });
             let user = self.connections.get(&it.serial).map(|it| it.peer.uid);
-            if let Some((user, left)) = user.and_then(|it| Some((it, below_caps.get_mut(&it)?))) {
-                if it.processors.is_some() && least > *left {
-                    // One that may begin when others have ended is not passed by its user's.
-                    *left = if least > caps[&user] { *left } else { 0 };
-                    // More than there is: it waits, and is passed.
-                    (least, most) = (u32::MAX, u32::MAX);
-                } else {
-                    most = most.min(*left).max(least);
-                    *left = left.saturating_sub(most);
-                }
-            }
+            let owner = user.and_then(|user| place(&caps, user));
             let class = classes.of(self.class_by_choice_or_rule(it.serial));
-            Job { least, most, limit: it.limit_ns, class }
+            Job { least, most, limit: it.limit_ns, class, owner }
         };
         let jobs: Vec<Job> = waiting.iter().map(as_job).collect();
-        Some(backfill::plan(now, processors, &classes.parts, &running, &jobs))
+        let caps: Vec<Cap> = caps.iter().map(|it| it.1).collect();
+        Some(backfill::plan_below(now, processors, &classes.parts, &caps, &running, &jobs))
     }
 
     /// Why a job of this submission that needs so many processors never begins, as things are now;
@@ -294,207 +292,4 @@ impl<'a> ClassPlaces<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use arena::message::{RefusedCode, Submit, ToManager};
-
-    use super::super::places::tests::{says, server};
-    use super::*;
-    use crate::config::{Config, Rules};
-
-    const SITE: &str = "[classes.small]\nmax = 1\nopen = true\n[classes.kept]\nmin = 1\n\
-                        reserve = true\nopen = true\n[[class-rules]]\nclass = \"small\"\n\
-                        label = \"nightly\"\n";
-
-    fn job(processors: u32, class: Option<&str>) -> ToManager {
-        ToManager::Submit(Submit {
-            processors: Some(ProcessorRange { least: processors, most: processors }),
-            class: class.map(str::to_owned),
-            ..Submit::plain(processors, "", true)
-        })
-    }
-
-    #[test]
-    fn a_job_begins_where_its_class_and_those_that_keep_some_leave_it_its_processors() {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
-        let processors = u32::try_from(server.cpus.len()).unwrap();
-        if processors < 2 {
-            platform::skip!("needs two processors for a reserve of one");
-            return;
-        }
-        server.set_rules(Rules::of(&Config::parse(SITE).unwrap()));
-        let mut submit = |server: &mut Server, pid: i32, what: ToManager| {
-            says(server, &mut kept, (pid, 7), what)
-        };
-        // What is more than its class ever has is refused, as is a class that is not there.
-        let refused = Some(RefusedCode::NotPossible);
-        assert_eq!(submit(&mut server, 5_000_001, job(2, Some("small"))), refused);
-        assert_eq!(submit(&mut server, 5_000_002, job(1, Some("none"))), refused);
-        let nightly = Submit { purpose: Some("nightly".into()), ..Submit::plain(1, "", true) };
-        let range = Some(ProcessorRange { least: 2, most: 2 });
-        let nightly = ToManager::Submit(Submit { processors: range, ..nightly });
-        assert_eq!(submit(&mut server, 5_000_003, nightly), refused, "a rule says so");
-        // So is what others leave no room for, at any time.
-        assert_eq!(submit(&mut server, 5_000_007, job(processors, None)), refused);
-        // One processor is kept; what the first one leaves is for one of the small ones.
-        for (pid, size, class) in
-            [(5_000_004, processors - 1, None), (5_000_005, 1, None), (5_000_006, 1, Some("kept"))]
-        {
-            assert_eq!(submit(&mut server, pid, job(size, class)), None);
-        }
-        let process = |server: &Server, id: u64| {
-            let place = server.queue.iter().find(|place| place.id == id).unwrap();
-            server.connections[&place.serial].peer.pid.0
-        };
-        let starts: Vec<i32> =
-            server.next_starts(0).iter().map(|start| process(&server, start.id)).collect();
-        // The second one waits, it cannot be said for how long; what is kept is not kept for it.
-        assert_eq!(starts, [5_000_004, 5_000_006]);
-    }
-
-    #[test]
-    fn jobs_of_a_user_begin_within_its_cap_and_pass_no_other_users() {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
-        let processors = u32::try_from(server.cpus.len()).unwrap();
-        if processors < 2 {
-            platform::skip!("needs two processors for a job beside another one");
-            return;
-        }
-        let capped = Rules::of(&Config::parse("[users.4711]\nprocessors = 1\n").unwrap());
-        // Each its process and user, and the fewest and the most.
-        let mut submit = |server: &mut Server, client: (i32, u32), (least, most): (u32, u32)| {
-            let range = Some(ProcessorRange { least, most });
-            let what = Submit { processors: range, ..Submit::plain(most, "", true) };
-            says(server, &mut kept, client, ToManager::Submit(what))
-        };
-        assert_eq!(submit(&mut server, (5_000_001, 4711), (2, 2)), None, "there is no cap yet");
-        server.set_rules(capped);
-        let why = server.why_it_cannot_begin(server.queue[0].serial, 2).unwrap();
-        assert!(why.contains("at most 1 together"), "{why}");
-        let refused = Some(RefusedCode::NotPossible);
-        assert_eq!(submit(&mut server, (5_000_002, 4711), (2, 2)), refused);
-        for (client, range) in [
-            ((5_000_003, 4711), (1, processors)),
-            ((5_000_004, 4711), (1, 1)),
-            ((5_000_005, 4712), (processors - 1, processors - 1)),
-        ] {
-            assert_eq!(submit(&mut server, client, range), None);
-        }
-        let starts: Vec<(i32, u32)> = server
-            .next_starts(0)
-            .iter()
-            .map(|start| {
-                let place = server.queue.iter().find(|place| place.id == start.id).unwrap();
-                (server.connections[&place.serial].peer.pid.0, start.job.unwrap().processors)
-            })
-            .collect();
-        assert_eq!(starts, [(5_000_003, 1), (5_000_005, processors - 1)]);
-        let begins = server.next_starts(0)[0];
-        let at = server.queue.iter().position(|place| place.id == begins.id).unwrap();
-        let serial = server.queue.remove(at).unwrap().serial;
-        begins.note(server.connections.get_mut(&serial).unwrap());
-        server.connections.get_mut(&serial).unwrap().announced = true;
-        assert_eq!(server.next_starts(0).len(), 1, "the cap is used up by what runs");
-        server.set_rules(Rules::of(&Config::default()));
-        assert_eq!(server.why_it_cannot_begin(server.queue[0].serial, 2), None);
-    }
-
-    #[test]
-    fn a_job_that_fits_no_more_says_why_it_waits_and_fits_again_when_its_class_is_larger() {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
-        let processors = u32::try_from(server.cpus.len()).unwrap();
-        if processors < 2 {
-            platform::skip!("needs two processors for a job of two");
-            return;
-        }
-        let rules = |max: u32, reserve: u32| {
-            let text = format!(
-                "[classes.wide]\nmax = {max}\nopen = true\n\
-                 [classes.kept]\nmin = {reserve}\nreserve = true\n"
-            );
-            Rules::of(&Config::parse(&text).unwrap())
-        };
-        server.set_rules(rules(2, 0));
-        for (pid, class) in [(5_000_001, Some("wide")), (5_000_002, None)] {
-            assert_eq!(says(&mut server, &mut kept, (pid, 7), job(2, class)), None);
-        }
-        let asker = server.queue[0].serial;
-        let why = |server: &mut Server| -> Vec<Option<String>> {
-            let said = server.queue_report(asker, 0).into_iter();
-            let places = said.filter_map(|it| match it {
-                arena::message::FromManager::Waiting { places } => Some(places),
-                _ => None,
-            });
-            places.flatten().map(|it| it.never_begins).collect()
-        };
-        assert_eq!(why(&mut server), [None, None]);
-        server.set_rules(rules(1, 0));
-        let of_class = "it has at most 1, for the programs of class wide have so many together \
-                        (its max)";
-        assert_eq!(why(&mut server), [Some(of_class.to_owned()), None]);
-        server.set_rules(rules(2, processors));
-        let reserve = "it has at most 1, for other classes keep the rest (reserve)".to_owned();
-        assert_eq!(why(&mut server), [Some(reserve.clone()), Some(reserve)]);
-        server.set_rules(rules(2, 0));
-        assert_eq!(why(&mut server), [None, None]);
-        let all_but_one: Vec<String> =
-            server.cpus.iter().skip(1).map(|cpu| cpu.0.to_string()).collect();
-        server.change_drained(&all_but_one.join(","), true).unwrap();
-        let drained = "only 1 are not drained (cpumgr undrain)".to_owned();
-        assert_eq!(why(&mut server), [Some(drained.clone()), Some(drained)]);
-        server.change_drained(&all_but_one.join(","), false).unwrap();
-        assert_eq!(why(&mut server), [None, None]);
-    }
-
-    #[test]
-    fn a_plan_keeps_for_classes_what_the_policy_keeps_in_its_order_and_beside_masters() {
-        // In their order in a file `zeta` is before `alpha`, as in the policy's, not by name.
-        let site = "[classes.zeta]\nmin = 2\nreserve = true\n[classes.alpha]\nmin = 2\n\
-                    reserve = true\n[classes.small]\n";
-        let rules = Rules::of(&Config::parse(site).unwrap());
-        let table = &rules.class_table().classes;
-        let kept = |processors: u32, classes: &[Option<&str>]| {
-            let mut places = ClassPlaces::new(table, processors);
-            let at_rest = ["zeta", "alpha"].map(|it| places.of(Some(it.to_owned())).unwrap());
-            let ever = at_rest.map(|at| places.parts[at].kept);
-            let run = |class: &Option<&str>| {
-                let class = places.of(class.map(str::to_owned));
-                Running { processors: 1, until: None, class }
-            };
-            let running: Vec<Running> = classes.iter().map(run).collect();
-            let counted = places.beside(running, processors).len();
-            (ever, at_rest.map(|at| places.parts[at].kept_now), counted)
-        };
-        assert_eq!(kept(3, &[]), ([2, 1], [2, 1], 0));
-        for (processors, running) in
-            [(4, vec![None]), (4, vec![None, Some("small")]), (6, vec![Some("small"); 3])]
-        {
-            let app = |(id, class): (u64, &Option<&str>)| AppView {
-                class: class.map(AppView::number_of),
-                ..AppView::new(AppId(id), 9)
-            };
-            let apps: Vec<AppView> = (1..).zip(&running).map(app).collect();
-            let mut policy = policies::Classes::new(table, || Box::new(policies::Equip::new()));
-            let decision = policies::Policy::decide(
-                &mut policy,
-                &policies::Snapshot {
-                    now: 0,
-                    quantum: 1,
-                    processors,
-                    apps: &apps,
-                    cause: policies::Cause::Arrival,
-                    master_always: true,
-                },
-            );
-            let (_, now, _) = kept(processors, &running);
-            assert_eq!(now.iter().sum::<u32>(), decision.reserved, "{running:?}");
-        }
-        // Each of the two classes has a processor, and both programs count; a job of `zeta` has
-        // all that is kept for it.
-        assert_eq!(kept(4, &[None, Some("small")]), ([2, 2], [2, 0], 2));
-        // More classes than processors: nothing is kept.
-        assert_eq!(kept(1, &[None, Some("small")]).1, [0, 0]);
-    }
-}
+mod tests;

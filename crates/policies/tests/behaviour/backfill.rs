@@ -1,11 +1,11 @@
 //! EASY backfilling: worked cases, and what it guarantees for any jobs that keep their limits.
 
 use policies::Nanos;
-use policies::backfill::{Job, Part, Plan, Reservation, Running, most_ever, plan};
+use policies::backfill::{Cap, Job, Part, Plan, Reservation, Running, most_ever, plan, plan_below};
 use proptest::prelude::*;
 
 fn rigid(processors: u32, limit: Nanos) -> Job {
-    Job { least: processors, most: processors, limit: Some(limit), class: None }
+    Job { least: processors, most: processors, limit: Some(limit), class: None, owner: None }
 }
 
 fn runs(processors: u32, until: Nanos) -> Running {
@@ -29,7 +29,7 @@ fn a_job_that_is_over_before_the_head_begins_passes_it() {
 #[test]
 fn a_moldable_job_has_the_most_that_delays_nothing() {
     let running = [runs(5, 100)];
-    let with = |limit| Job { least: 1, most: 8, limit: Some(limit), class: None };
+    let with = |limit| Job { least: 1, most: 8, limit: Some(limit), class: None, owner: None };
     let starts = |job: Job| plan(0, 8, &[], &running, &[rigid(6, 50), job]).starts;
     assert_eq!(starts(with(100)), [(1, 3)]);
     assert_eq!(starts(with(101)), [(1, 2)]);
@@ -110,6 +110,43 @@ fn masters_of_programs_make_a_reserve_smaller_now_and_promise_later_jobs_nothing
     assert_eq!((decided.starts, decided.reserved), (vec![], Some(Reservation { job: 0, at: 90 })));
 }
 
+#[test]
+fn a_job_waits_below_its_owners_cap_and_only_its_owners_jobs_wait_for_it() {
+    let of = |owner, job: Job| Job { owner: Some(owner), ..job };
+    let caps = |left| [Cap { most: 4, left }, Cap { most: 8, left: 8 }];
+    let starts = |left, queue: &[Job]| plan_below(0, 8, &[], &caps(left), &[], queue).starts;
+    let queue = [of(0, rigid(4, 9)), of(0, rigid(1, 9)), of(1, rigid(2, 9)), rigid(1, 9)];
+    assert_eq!(starts(3, &queue), [(2, 2), (3, 1)], "the owner's job of one waits, too");
+    assert_eq!(starts(4, &queue), [(0, 4), (2, 2), (3, 1)]);
+    // One that is above its cap at any time is passed by all, as is one of more than there is.
+    assert_eq!(starts(3, &[of(0, rigid(5, 9)), of(0, rigid(3, 9))]), [(1, 3)]);
+    assert_eq!(starts(3, &[of(1, rigid(9, 9)), of(1, rigid(8, 9))]), [(1, 8)]);
+    // A moldable one has the rest below its cap, and counts with that.
+    let most = |job: Job| Job { most: 8, ..job };
+    assert_eq!(starts(3, &[of(0, most(rigid(1, 9))), rigid(5, 9)]), [(0, 3), (1, 5)]);
+    assert_eq!(starts(3, &[of(0, rigid(2, 9)), of(0, most(rigid(1, 9)))]), [(0, 2), (1, 1)]);
+}
+
+#[test]
+fn a_job_that_waits_for_its_class_leaves_its_owners_cap_and_the_head_counts_with_its_least() {
+    let caps = [Cap { most: 4, left: 4 }];
+    let own = |job: Job| Job { owner: Some(0), ..job };
+    // It cannot be said for how long its class is full.
+    let running = [Running { class: Some(0), ..Running { until: None, ..runs(2, 0) } }];
+    let of_class = |job: Job| Job { class: Some(0), ..own(job) };
+    let queue = [of_class(rigid(3, 9)), own(rigid(4, 9)), rigid(1, 9)];
+    let decided = plan_below(0, 8, &[Part::new(3, 0)], &caps, &running, &queue);
+    assert_eq!(decided.starts, [(1, 4), (2, 1)]);
+    // The head wants three of four at 50. What would outlast that leaves it its cap.
+    let running = [runs(6, 50)];
+    let head = own(Job { most: 4, ..rigid(3, 9) });
+    for (second, starts) in [(rigid(1, 99), &[(1, 1)][..]), (rigid(2, 99), &[])] {
+        let decided = plan_below(0, 8, &[], &caps, &running, &[head, own(second)]);
+        assert_eq!(decided.reserved, Some(Reservation { job: 0, at: 50 }));
+        assert_eq!(decided.starts, starts);
+    }
+}
+
 /// A job of a simulated queue: when it comes, what it says, and what it takes in truth.
 #[derive(Debug, Clone)]
 struct Submitted {
@@ -125,7 +162,7 @@ fn submitted() -> impl Strategy<Value = Submitted> {
     (0_u64..400, 1_u32..9, 0_u32..6, limit, 1_u64..200, class).prop_map(
         |(comes, least, more, limit, takes, class)| Submitted {
             comes,
-            job: Job { least, most: least + more, limit, class },
+            job: Job { least, most: least + more, limit, class, owner: None },
             takes: takes.min(limit.unwrap_or(u64::MAX)),
         },
     )
@@ -171,7 +208,8 @@ proptest! {
             }
             let begins: Vec<usize> = decided.starts.iter().map(|(at, _)| queue[*at]).collect();
             for (job, (_, number)) in begins.iter().zip(&decided.starts) {
-                let Submitted { job: Job { least, most, limit, class }, takes, .. } = jobs[*job];
+                let Submitted { job: said, takes, .. } = jobs[*job];
+                let Job { least, most, limit, class, .. } = said;
                 prop_assert!((least..=most).contains(number));
                 let is_late = promised[*job].is_some_and(|at| now > at);
                 prop_assert!(!is_late || (are_classes && !have_limits), "it starts too late");
@@ -214,6 +252,59 @@ proptest! {
             let then = ends.chain(comes).min();
             prop_assert!(then.is_some() || queue.is_empty(), "nothing runs, and {queue:?} waits");
             now = then.unwrap_or(now + 1);
+        }
+    }
+
+    #[test]
+    fn jobs_of_owners_with_caps_all_begin_and_stay_below_them(
+        jobs in prop::collection::vec((submitted(), prop::option::of(0_usize..2)), 1..25),
+        most in prop::array::uniform2(1_u32..9),
+        processors in 8_u32..12,
+    ) {
+        let owned = jobs.into_iter().map(|(it, owner)| Submitted {
+            job: Job { class: None, owner, ..it.job },
+            ..it
+        });
+        // The others wait for ever, by the rule.
+        let fits = |it: &Submitted| {
+            it.job.least <= it.job.owner.map_or(processors, |owner| most[owner])
+        };
+        let mut queue: Vec<Submitted> = owned.filter(fits).collect();
+        queue.sort_by_key(|it| it.comes);
+        let (mut now, mut running) = (0, Vec::<(Run, Option<usize>)>::new());
+        while !queue.is_empty() {
+            running.retain(|((_, ends), _)| *ends > now);
+            let used = |running: &[(Run, Option<usize>)], owner: usize| -> u32 {
+                let own = running.iter().filter(|it| it.1 == Some(owner));
+                own.map(|it| it.0.0.processors).sum()
+            };
+            let caps = [0, 1].map(|owner| {
+                let most = most[owner];
+                Cap { most, left: most - used(&running, owner) }
+            });
+            let views: Vec<Running> = running.iter().map(|it| it.0.0).collect();
+            let here = queue.iter().take_while(|it| it.comes <= now);
+            let waiting: Vec<Job> = here.map(|it| it.job).collect();
+            let decided = plan_below(now, processors, &[], &caps, &views, &waiting);
+            // No job passes one of its owner that waits below their cap.
+            for (owner, Cap { mut left, .. }) in caps.into_iter().enumerate() {
+                for (at, job) in waiting.iter().enumerate().filter(|it| it.1.owner == Some(owner)) {
+                    let start = decided.starts.iter().find(|start| start.0 == at);
+                    prop_assert!(start.is_none_or(|start| start.1 <= left), "{decided:?}");
+                    left = if job.least > left { 0 } else { left - start.map_or(0, |it| it.1) };
+                }
+            }
+            for (at, number) in decided.starts.iter().rev() {
+                let Submitted { job: Job { limit, owner, .. }, takes, .. } = queue.remove(*at);
+                let until = limit.map(|limit| now + limit);
+                let run = Running { processors: *number, until, class: None };
+                running.push(((run, now + takes), owner));
+            }
+            let ends = running.iter().map(|it| it.0.1);
+            let comes = queue.iter().map(|it| it.comes).find(|comes| *comes > now);
+            let then = ends.chain(comes).min();
+            prop_assert!(then.is_some() || queue.is_empty(), "nothing runs, and {queue:?} waits");
+            now = then.unwrap_or(now);
         }
     }
 }

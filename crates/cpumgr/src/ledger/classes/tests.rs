@@ -93,6 +93,22 @@ fn a_users_cap_holds_across_classes() {
 }
 
 #[test]
+fn a_users_cap_leaves_its_programs_the_minima_that_fit() {
+    let all = [("a", class(0, 8, 1.0, 0, false))];
+    // The last one is another user's.
+    let programs = [("a", 1, 8), ("a", 1, 8), ("", 1, 8), ("", 2, 1)];
+    for (cap, min, expected) in
+        [(5, 1, [2, 2, 1, 1]), (5, 3, [1, 1, 3, 1]), (4, 3, [2, 1, 1, 1]), (6, 4, [1, 1, 4, 1])]
+    {
+        let mut ledger = books("fair", &all, &programs);
+        ledger.set_bounds(AppId(3), min, 8);
+        ledger.set_user_caps(BTreeMap::from([(1, cap)]));
+        ledger.decide(MAX_HOLD, Cause::Administration);
+        assert_eq!(sizes(&ledger, 4), expected, "a cap of {cap} beside a minimum of {min}");
+    }
+}
+
+#[test]
 fn classes_come_change_and_go_while_programs_run_and_another_policy_keeps_them() {
     let mut ledger = books("equip", &[], &[("a", 1, 8), ("b", 1, 8)]);
     assert_eq!(sizes(&ledger, 2), [4, 4]);
