@@ -145,10 +145,12 @@ impl Marginal {
             return;
         }
         for app in snapshot.apps {
-            let Some(known) = self.known.get_mut(&key(app)).filter(|known| known.looks.is_none())
-            else {
+            let Some(known) = self.known.get_mut(&key(app)) else { continue };
+            // Its minimum is more by now.
+            known.looks = known.looks.filter(|(it, most)| *it != app.id || *most >= app.floor());
+            if known.looks.is_some() {
                 continue;
-            };
+            }
             let mut points = known.points.iter();
             let (Some((&first, &speedup)), next) = (points.next(), points.next()) else { continue };
             let is_relative = first > 1 && speedup >= f64::from(first);
@@ -156,9 +158,10 @@ impl Marginal {
                 let scale = f64::from(first) / speedup;
                 (more - speedup) * scale / f64::from(second - first)
             };
-            if is_relative && next.map(brings).is_none_or(|brings| brings < self.parameters.enough)
-            {
-                known.looks = Some((app.id, first / 2));
+            let brings_enough = |brings| brings >= self.parameters.enough;
+            let on = (first / 2).max(app.floor());
+            if is_relative && on < first && !next.map(brings).is_some_and(brings_enough) {
+                known.looks = Some((app.id, on));
             }
         }
     }

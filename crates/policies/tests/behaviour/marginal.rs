@@ -99,6 +99,28 @@ fn a_report_relative_to_itself_makes_one_copy_look_at_fewer() {
 }
 
 #[test]
+fn a_look_takes_nothing_of_a_minimum() {
+    // Its minimum, and on how many it looks after a report on 12 of 16; alone it has them all.
+    for (min, on) in [(1, 6), (8, 8), (12, 16), (16, 16)] {
+        let mut policy = Marginal::new();
+        let mut apps = requests(&[20]);
+        report(&mut apps[0], 12, 12.0, 1);
+        apps[0].min = min;
+        assert_eq!(parts(&mut policy, &apps, 16), [on], "a minimum of {min}");
+    }
+    // One that is raised ends a look that would be below it.
+    let mut policy = Marginal::new();
+    let mut apps = requests(&[20]);
+    report(&mut apps[0], 12, 12.0, 1);
+    assert_eq!(parts(&mut policy, &apps, 16), [6]);
+    apps[0].min = 7;
+    assert_eq!(parts(&mut policy, &apps, 16), [7]);
+    // What is reported there ends it.
+    report(&mut apps[0], 7, 7.0, 2);
+    assert_eq!(parts(&mut policy, &apps, 16), [16]);
+}
+
+#[test]
 fn programs_that_stop_scaling_leave_processors_to_those_that_do() {
     let curves = [Curve::Linear, Curve::Amdahl { serial: 0.3 }];
     for base_on_one in [true, false] {
