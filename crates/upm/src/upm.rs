@@ -431,9 +431,15 @@ impl<'m, T: Topology, M: Mover> Upm<'m, T, M> {
         &self.phases
     }
 
-    /// The engine inside.
-    pub fn migrator(&mut self) -> &mut Migrator<T, M> {
-        &mut self.migrator
+    /// The engine inside, to look at. Not to change: areas that it were given directly would be
+    /// armed without a promise that they stay mapped.
+    ///
+    /// ```compile_fail,E0596
+    /// let mut upm = upm::Upm::new().unwrap();
+    /// upm.migrator().add(0x1000, 0x1000);
+    /// ```
+    pub fn migrator(&self) -> &Migrator<T, M> {
+        &self.migrator
     }
 }
 

@@ -50,8 +50,9 @@
 //!   handler. Recorded iterations may not do such calls.
 //! - A thread that blocks SIGSEGV and touches armed memory ends the process, as for any fault.
 //! - A handler for SIGSEGV that the program installs during a recorded iteration, and that does
-//!   not call what it found, takes the faults away. One that was there before gets all faults but
-//!   the source's own.
+//!   not call what it found, takes the faults away until the next pause has ended. One that was
+//!   there before gets all faults but the source's own. It runs with SIGSEGV blocked, so it may not
+//!   touch armed memory.
 //! - Each granule that was opened is a mapping; a process may have 65 530. Granules are so large
 //!   that there are at most 16 384, and a handler that meets the limit opens the whole area.
 //!

@@ -247,6 +247,12 @@ impl Shared {
     pub(super) fn resume(&self, parameters: &TrapParameters) {
         let mut sampling = self.lock();
         let Some(Pause { left, rest }) = sampling.pause.take() else { return };
+        // In the pause the program may have installed a handler of its own.
+        if let Err(error) = super::table::handle_faults() {
+            (sampling.begins, sampling.closes) = (u64::MAX, u64::MAX);
+            (sampling.is_broken, sampling.error) = (true, Some(error));
+            return;
+        }
         let now = platform::clock::monotonic_ns();
         sampling.begins = now.saturating_add(left);
         sampling.closes = u64::MAX;

@@ -44,12 +44,16 @@ extern "C" fn own_handler(
 }
 
 fn install_own() -> usize {
+    install_own_for(libc::SIGSEGV)
+}
+
+fn install_own_for(signal: libc::c_int) -> usize {
     // SAFETY: - sigaction is plain data.
     let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
     new.sa_sigaction = own_handler as *const () as usize;
     new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: - both are valid; the handler does what a handler may.
-    assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, &new, &mut old) }, 0);
+    assert_eq!(unsafe { libc::sigaction(signal, &new, &mut old) }, 0);
     old.sa_sigaction
 }
 
@@ -88,6 +92,38 @@ fn a_handler_of_the_program_gets_its_own_faults_and_no_others() {
         for (pages, source) in [by_guards(bytes), by_userfault(bytes)].into_iter().flatten() {
             record_beside_own_faults(&pages, source);
         }
+    }
+}
+
+/// As a program's serial part between two regions may.
+#[test]
+fn a_handler_that_the_program_installs_in_a_pause_takes_no_faults_away() {
+    const NAME: &str =
+        "handlers::a_handler_that_the_program_installs_in_a_pause_takes_no_faults_away";
+    if !is_child(NAME) {
+        return;
+    }
+    let bytes = 32 * numa::page_bytes();
+    let pages = Pages::map(bytes).unwrap();
+    let by_rights = source_on(&pages, eager());
+    let all = [Some((pages, by_rights)), by_guards(bytes), by_userfault(bytes)];
+    for (pages, mut source) in all.into_iter().flatten() {
+        // All is armed in each window, also when it is decided.
+        source.start(Scope::Phases).unwrap();
+        for round in 1..=3 {
+            sweep_windows(&source, &pages, 2);
+            source.pause();
+            for signal in [libc::SIGSEGV, libc::SIGBUS] {
+                install_own_for(signal);
+            }
+            source.resume();
+            let faults = source.faults();
+            while source.faults() == faults {
+                sweep_windows(&source, &pages, 1);
+            }
+            assert_eq!(CALLS.load(SeqCst), 0, "in round {round}");
+        }
+        source.stop();
     }
 }
 
