@@ -45,7 +45,8 @@ fn pages_of_a_process_are_shown_by_node_and_the_sum_is_that_of_the_areas() {
     // One of the two.
     assert!(report["remote_percent"].is_null() != report["remote_unknown"].is_null());
     let table = text(&cpumgr(&["numa", &pid, "--seconds", "0"]).stdout);
-    assert!(table.contains("node 0") && table.contains("remote: "), "{table}");
+    // Nodes where it has nothing are left out.
+    assert!(table.contains("node ") && table.contains("remote: "), "{table}");
 }
 
 #[test]
