@@ -12,23 +12,28 @@
 
 typedef int adjust(int);
 
+/* This library's own function. Its public name may be bound to another library's: to that of
+   libgomp.so.1, where a program with that one opens this one later. */
+static adjust own;
+int asat_adjust_threads(int most) __attribute__((alias("own")));
+
 static int as_asked(int most) { return most < 1 ? 1 : most; }
 
 /* The function in a library, if that is another one than this. */
 static adjust *in(void *library) {
   adjust *found = library ? (adjust *)dlsym(library, "asat_adjust_threads") : 0;
-  return found == asat_adjust_threads ? 0 : found;
+  return found == own ? 0 : found;
 }
 
 static adjust *beside(void) {
-  Dl_info own;
+  Dl_info file;
   char path[4096];
   const char *name = "libgomp.so.1";
-  if (!dladdr((void *)asat_adjust_threads, &own) || !own.dli_fname) return 0;
-  const char *end = strrchr(own.dli_fname, '/');
-  size_t length = end ? (size_t)(end - own.dli_fname) + 1 : 0;
+  if (!dladdr((void *)own, &file) || !file.dli_fname) return 0;
+  const char *end = strrchr(file.dli_fname, '/');
+  size_t length = end ? (size_t)(end - file.dli_fname) + 1 : 0;
   if (length + strlen(name) >= sizeof path) return 0;
-  memcpy(path, own.dli_fname, length);
+  memcpy(path, file.dli_fname, length);
   strcpy(path + length, name);
   return in(dlopen(path, RTLD_NOW | RTLD_LOCAL));
 }
@@ -40,7 +45,7 @@ static adjust *find(void) {
   return found ? found : as_asked;
 }
 
-int asat_adjust_threads(int most) {
+static int own(int most) {
   static _Atomic(adjust *) known;
   adjust *target = atomic_load_explicit(&known, memory_order_acquire);
   if (!target) {
@@ -50,4 +55,4 @@ int asat_adjust_threads(int most) {
   return target(most);
 }
 
-int asat_adjust_threads_(const int *most) { return asat_adjust_threads(*most); }
+int asat_adjust_threads_(const int *most) { return own(*most); }

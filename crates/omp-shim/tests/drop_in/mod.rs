@@ -112,7 +112,7 @@ pub(crate) fn clean(program: impl AsRef<OsStr>, library: Option<&Path>) -> Comma
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| {
-            ["OMP_", "GOMP_", "NANOS_", "UPM"].iter().any(|start| name.starts_with(start))
+            ["OMP_", "GOMP_", "NANOS_", "ASAT_", "UPM"].iter().any(|start| name.starts_with(start))
         }) {
             command.env_remove(name);
         }
