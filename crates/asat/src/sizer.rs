@@ -108,9 +108,14 @@ impl Asat {
         LAST.store(observer, Release);
     }
 
+    /// The most threads that the program may have now.
+    pub(crate) fn most(&self) -> usize {
+        most(&self.settings, &self.available)
+    }
+
     /// An evaluation, by a master that has nothing else to do now. True when the limit changed.
     fn evaluate(&self, judge: &mut Judge, moment: &Moment) -> bool {
-        let most = most(&self.settings, &self.available);
+        let most = self.most();
         if most != judge.course.controller().most() {
             judge.course.set_most(most);
             judge.meeting.make_room(most);
@@ -168,9 +173,8 @@ impl TeamSizer for Asat {
         self.available.refresh();
         // A mask that became smaller counts at once; what the controller makes of it comes with the
         // next evaluation.
-        let most = most(&self.settings, &self.available);
         // ORDERING: Relaxed - as above.
-        self.limit.fetch_min(most, Relaxed);
+        self.limit.fetch_min(self.most(), Relaxed);
     }
 
     fn between_regions(&self, moment: &Moment) {
