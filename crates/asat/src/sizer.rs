@@ -274,7 +274,7 @@ impl Judge {
     /// Keeps a team of `threads` busy for a moment; `None` where that cannot be, or has cost
     /// enough.
     fn test(&mut self, threads: usize, plan: &Plan, moment: &Moment) -> Option<Verdict> {
-        let most = plan.watch + plan.bad_time;
+        let most = plan.watch.saturating_add(plan.bad_time);
         if !can_test(threads, moment) || !self.budget.allows(monotonic_ns(), nanoseconds(most)) {
             return None;
         }

@@ -42,7 +42,8 @@ impl Pulse {
         *state ^= *state >> 7;
         *state ^= *state << 17;
         let span = (self.interval / JITTER_PARTS).saturating_mul(2);
-        self.interval - self.interval / JITTER_PARTS + *state % (span + 1)
+        let least = self.interval - self.interval / JITTER_PARTS;
+        least.saturating_add(*state % (span + 1))
     }
 }
 
@@ -96,6 +97,9 @@ mod tests {
         let mean = intervals.iter().sum::<u64>() / 500;
         assert!((980..=1020).contains(&mean), "{mean}");
         assert_eq!(intervals, draw(&mut same));
+        // A program that wants no evaluation at all names an interval without an end.
+        let mut endless = Pulse::new(u64::MAX, Some(7));
+        assert!((0..500).all(|_| endless.next() >= u64::MAX / 4 * 3));
         assert_ne!(intervals, draw(&mut other));
     }
 

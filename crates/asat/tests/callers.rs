@@ -86,3 +86,14 @@ fn what_threads_that_call_first_together_evaluate_is_what_is_told() {
     });
     assert!(told && evaluations().0 > 0, "{:?}", asat::statistics());
 }
+
+#[test]
+fn times_without_an_end_are_settings_like_others() {
+    if !is_own_process("times_without_an_end_are_settings_like_others", &[]) {
+        return;
+    }
+    // The watch and this are no time that a `Duration` holds.
+    let settings = || Settings::default().bad_time(Duration::MAX).jitter(None);
+    let some = || evaluations() != (0, 0);
+    assert!(call_until(settings, some), "{:?}", asat::statistics());
+}
