@@ -27,6 +27,29 @@ pub enum Evidence {
     Watch,
 }
 
+/// Whether intervals differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Jitter {
+    /// They are equal.
+    None,
+    /// As a sequence says that belongs to the process.
+    OfProcess,
+    /// As the sequence says that this begins.
+    Seed(u64),
+}
+
+impl Jitter {
+    /// What begins the sequence of the calling process, at `now`. The children of one parent have
+    /// the same settings, and programs in containers of their own have the same process numbers.
+    pub(crate) fn seed(self, now: u64) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::OfProcess => Some((u64::from(std::process::id()) << 32) ^ now),
+            Self::Seed(seed) => Some(seed),
+        }
+    }
+}
+
 /// How a program adapts. [`Settings::default`] is what today's kernels need; [`Settings::paper`]
 /// and [`Settings::reset`] are the published algorithm.
 ///
@@ -46,7 +69,7 @@ pub struct Settings {
     pub(crate) bad_time: Duration,
     pub(crate) most: Option<usize>,
     pub(crate) early_stop: bool,
-    pub(crate) jitter: Option<u64>,
+    pub(crate) jitter: Jitter,
     pub(crate) reports: bool,
 }
 
@@ -60,8 +83,7 @@ impl Default for Settings {
             bad_time: BAD_TIME,
             most: None,
             early_stop: true,
-            // Each process has another one; a program that wants a certain one says so.
-            jitter: Some(u64::from(std::process::id())),
+            jitter: Jitter::OfProcess,
             reports: false,
         }
     }
@@ -99,7 +121,7 @@ impl Settings {
             evidence: Evidence::Barrier,
             interval: PUBLISHED_INTERVAL,
             early_stop: false,
-            jitter: None,
+            jitter: Jitter::None,
             ..default
         }
     }
@@ -143,9 +165,9 @@ impl Settings {
     }
 
     /// Intervals differ by up to a quarter, as a sequence says that `seed` begins; `None`: they are
-    /// equal.
+    /// equal. By default each process has a sequence of its own, forked children, too.
     pub fn jitter(self, seed: Option<u64>) -> Self {
-        Self { jitter: seed, ..self }
+        Self { jitter: seed.map_or(Jitter::None, Jitter::Seed), ..self }
     }
 
     /// Whether the user wants to read at the program's end what was done ([`statistics`]). The
@@ -205,7 +227,7 @@ impl Settings {
         let options = [
             option("several", self.rules.several),
             option("early", self.early_stop),
-            option("jitter", self.jitter.is_some()),
+            option("jitter", self.jitter != Jitter::None),
         ];
         [
             ("ASAT_VARIANT", variant.to_owned()),
@@ -227,7 +249,8 @@ impl Settings {
         match name {
             "several" => Some(self.several(is_on)),
             "early" => Some(self.early_stop(is_on)),
-            "jitter" => Some(self.jitter(is_on.then(|| u64::from(std::process::id())))),
+            "jitter" if is_on => Some(Self { jitter: Jitter::OfProcess, ..self }),
+            "jitter" => Some(self.jitter(None)),
             _ => None,
         }
     }
@@ -337,6 +360,30 @@ mod tests {
         let interval = PUBLISHED_INTERVAL;
         let expected = Settings { evidence: Evidence::Watch, interval, ..settings.clone() };
         assert_eq!(settings.for_own_threads(), expected);
+    }
+
+    #[test]
+    fn each_process_has_a_sequence_of_its_own_unless_the_program_names_one() {
+        assert_eq!(Settings::default().jitter(Some(7)).jitter.seed(9), Some(7));
+        assert_eq!(Settings::default().jitter(None).jitter.seed(9), None);
+        assert_eq!(Settings::paper().jitter.seed(9), None);
+        // A child has the settings that its parent made.
+        let made = Settings::default();
+        let is_own = || {
+            let seed = made.jitter.seed(9).expect("intervals differ");
+            seed >> 32 == u64::from(std::process::id())
+        };
+        assert!(is_own());
+        // SAFETY: - the child compares two numbers, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: - ends the child without the parent's destructors.
+            unsafe { libc::_exit(i32::from(!is_own())) };
+        }
+        let mut status = 0;
+        // SAFETY: - `status` outlives the call; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 
     fn read(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {

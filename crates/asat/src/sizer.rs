@@ -61,14 +61,15 @@ impl Asat {
         let available = MaskAndQuota::of_program();
         let most = most(&settings, &available);
         let now = monotonic_ns();
-        let mut pulse = Pulse::new(nanoseconds(settings.interval), settings.jitter);
+        let seed = settings.jitter.seed(now);
+        let mut pulse = Pulse::new(nanoseconds(settings.interval), seed);
         let first = pulse.next();
         let mut meeting = Meeting::default();
         meeting.make_room(most);
         let controller = Controller::new(settings.rules, most, most);
         let course = match settings.evidence {
             Evidence::Passive => {
-                Course::paced(controller, now, settings.jitter.map(|seed| seed.wrapping_add(1)))
+                Course::paced(controller, now, seed.map(|seed| seed.wrapping_add(1)))
             }
             Evidence::Barrier | Evidence::Watch => Course::published(controller),
         };
