@@ -60,8 +60,9 @@ pub fn install(settings: Settings) -> bool {
 }
 
 /// What was evaluated so far, by what was made last: the sizer of [`install`], with the first
-/// region, or that of [`adjust_threads`], with the first call. `None` where there is neither, or a
-/// manager is followed.
+/// region, or that of [`adjust_threads`], with the first call. `None` where this process has made
+/// neither, as a forked child at first, or a manager is followed. Cost: a lock, for which it may
+/// wait some milliseconds while another thread evaluates.
 pub fn statistics() -> Option<Statistics> {
     Observer::last().map(Observer::statistics)
 }

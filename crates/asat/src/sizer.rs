@@ -25,6 +25,7 @@ use crate::settings::{Evidence, Settings};
 use crate::statistics::Statistics;
 use crate::timetable::{Budget, Pulse, nanoseconds};
 use crate::witness::{Roster, Witness};
+use engine::process::Born;
 use engine::sizer::Moment;
 use engine::{MaskAndQuota, TeamSizer};
 use platform::affinity::Tid;
@@ -104,7 +105,8 @@ impl Asat {
     /// What it does can be read from any thread ([`Observer::last`]) from now on.
     pub(crate) fn publish(&self) {
         // Leaked: a sizer or two for each process, and any thread may read it at any time.
-        let observer = Box::into_raw(Box::new(Observer(Arc::clone(&self.judge))));
+        let observer = Observer { judge: Arc::clone(&self.judge), born: Born::now() };
+        let observer = Box::into_raw(Box::new(observer));
         // ORDERING: Release - pairs with the Acquire of `Observer::last`.
         LAST.store(observer, Release);
     }
@@ -136,22 +138,27 @@ impl Asat {
 
 /// What reads the statistics of a sizer that the engine owns.
 #[derive(Debug)]
-pub(crate) struct Observer(Arc<Mutex<Judge>>);
+pub(crate) struct Observer {
+    judge: Arc<Mutex<Judge>>,
+    born: Born,
+}
 
 /// Of the sizer that was published last in this process.
 static LAST: AtomicPtr<Observer> = AtomicPtr::new(ptr::null_mut());
 
 impl Observer {
-    /// That of the sizer that was published last.
+    /// That of the sizer that was published last. Not the parent's in a forked child: a thread that
+    /// the child does not have may have its lock.
     pub(crate) fn last() -> Option<&'static Self> {
         // ORDERING: Acquire - pairs with the Release of `Asat::publish`.
         // SAFETY: - null, or leaked there.
-        unsafe { LAST.load(Acquire).as_ref() }
+        let last = unsafe { LAST.load(Acquire).as_ref() };
+        last.filter(|observer| !observer.born.is_parents())
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
         // Nothing of it is half done where a thread panicked.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).statistics
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).statistics
     }
 }
 

@@ -1,9 +1,14 @@
 //! Processes that fork, and masks that change.
 
+mod support;
+
 use asat::Settings;
 use engine::{Member, Team};
-use platform::affinity::{CpuSet, affinity, set_affinity};
+use platform::affinity::{CpuSet, Tid, affinity, set_affinity};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use support::is_own_process;
 
 /// # Safety
 /// - Needs nothing.
@@ -43,6 +48,11 @@ fn child(before: u64) -> i32 {
     0
 }
 
+/// That of the process, whose mask counts.
+fn first_thread() -> Tid {
+    Tid(std::process::id().cast_signed())
+}
+
 /// One test: the mask and the children are the process's.
 #[test]
 fn a_forked_child_evaluates_by_itself_and_a_smaller_mask_counts_at_once() {
@@ -70,11 +80,57 @@ fn a_forked_child_evaluates_by_itself_and_a_smaller_mask_counts_at_once() {
     }
     let one = CpuSet::single(mask.first().expect("a processor"));
     // The mask that counts is that of the process's first thread, which waits for this test.
-    let first = platform::affinity::Tid(std::process::id().cast_signed());
+    let first = first_thread();
     set_affinity(Some(first), &one).expect("a processor of the mask");
     let most = || asat::statistics().map(|statistics| statistics.most);
     assert!(fork_until(|size| size == 1 && most() == Some(1)), "{:?}", asat::statistics());
     set_affinity(Some(first), &mask).expect("as before");
     let all = Some(mask.len());
     assert!(fork_until(|size| size >= 1 && most() == all), "{:?}", asat::statistics());
+}
+
+#[test]
+fn a_forked_child_is_told_nothing_of_its_parent_s_evaluations_and_waits_for_no_thread_of_it() {
+    const TEST: &str =
+        "a_forked_child_is_told_nothing_of_its_parent_s_evaluations_and_waits_for_no_thread_of_it";
+    if !is_own_process(TEST, &[]) {
+        return;
+    }
+    // It evaluates nearly all the time: there are threads that have the lock when others fork.
+    assert!(asat::install(Settings::default().eval_interval(Duration::from_micros(1))));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let master = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || fork_until(|_| is_over.load(Relaxed))
+    });
+    assert!(wait_until(|| looks() > 0), "{:?}", asat::statistics());
+    for _ in 0..50 {
+        // SAFETY: - the child asks what this test is about, and ends, by the alarm if it hangs.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // SAFETY: - takes no pointers.
+            unsafe { libc::alarm(20) };
+            let code = i32::from(asat::statistics().is_some());
+            // SAFETY: - ends the child without the parent's destructors.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = 0;
+        // SAFETY: - `status` outlives the call; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        assert_eq!(status, 0, "{status:#x}: its statistics, or the alarm");
+    }
+    is_over.store(true, Relaxed);
+    assert!(master.join().expect("it only forks regions"));
+}
+
+/// False: it never held.
+fn wait_until(mut done: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < LONGEST {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
 }

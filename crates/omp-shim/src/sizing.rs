@@ -6,8 +6,8 @@ use engine::process::Owner;
 use platform::message::say;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The process that registered the report: a forked child reports nothing, as its statistics are
-/// its parent's until it sizes teams of its own.
+/// The process that registered the report: a forked child writes no line of its own, since the
+/// program's end is its parent's.
 static REPORTER: Owner = Owner::none();
 
 /// The library is loaded, and the settings are read. Before the program's main function.
