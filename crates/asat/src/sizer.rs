@@ -119,12 +119,15 @@ impl Asat {
     /// An evaluation, by a master that has nothing else to do now. True when the limit changed.
     fn evaluate(&self, judge: &mut Judge, moment: &Moment) -> bool {
         let most = self.most();
-        if most != judge.course.controller().most() {
+        let had_others = most != judge.course.controller().most();
+        if had_others {
             judge.course.set_most(most);
             judge.meeting.make_room(most);
         }
         let before = judge.threads();
-        match judge.verdict(self, moment) {
+        // What threads waited for on other processors than they may use now says nothing of these.
+        let is_of_now = !had_others || self.settings.evidence != Evidence::Passive;
+        match judge.verdict(self, moment).filter(|_| is_of_now) {
             Some(verdict) => judge.follow(self, verdict, moment),
             None => judge.statistics.blind += 1,
         }

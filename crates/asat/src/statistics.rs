@@ -17,7 +17,8 @@ pub struct Statistics {
     pub bad: u64,
     /// Those of the bad ones that were doubtful: too short to count alone.
     pub doubtful: u64,
-    /// Evaluations without evidence: the team hardly ran, or the kernel did not say.
+    /// Evaluations without evidence: the team hardly ran, the kernel did not say, a test could not
+    /// be held or would have cost too much, or mask or quota had changed.
     pub blind: u64,
     /// Threads that were taken away.
     pub dropped: u64,

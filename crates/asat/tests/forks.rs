@@ -8,7 +8,7 @@ use platform::affinity::{CpuSet, Tid, affinity, set_affinity};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::is_own_process;
+use support::{evaluations, is_own_process, until};
 
 /// # Safety
 /// - Needs nothing.
@@ -134,3 +134,46 @@ fn wait_until(mut done: impl FnMut() -> bool) -> bool {
     }
     false
 }
+
+#[test]
+fn what_a_team_waited_for_under_a_narrower_mask_takes_nothing_of_a_wider_one() {
+    const TEST: &str = "what_a_team_waited_for_under_a_narrower_mask_takes_nothing_of_a_wider_one";
+    let mask = affinity(None).expect("a mask");
+    if std::env::var_os(MASK).is_none() {
+        if mask.len() < 2 {
+            return platform::skip!("one processor: the mask cannot become wider");
+        }
+        // A process that this thread starts has the thread's mask.
+        let one = CpuSet::single(mask.first().expect("a processor"));
+        set_affinity(None, &one).expect("a processor of the mask");
+        let last = mask.last().expect("a processor").0.to_string();
+        is_own_process(TEST, &[(MASK, &last)]);
+        return;
+    }
+    assert!(is_own_process(TEST, &[]));
+    let last = std::env::var(MASK).ok().and_then(|last| last.parse().ok()).expect("its number");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let hog = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+    });
+    assert!(asat::install(Settings::default().jitter(None)));
+    let waited = until(2, LONGEST, |_| evaluations().0 >= 4);
+    assert!(waited.is_some(), "{:?}", asat::statistics());
+    let mut wider = mask;
+    wider.insert(platform::affinity::CpuId(last));
+    // The calling thread stays where the hog is: what follows it judges anew.
+    set_affinity(Some(first_thread()), &wider).expect("the processors that there were");
+    let took = until(2, Duration::from_secs(20), |size| size == 2);
+    let found = asat::statistics().expect("it was installed");
+    assert!(took.is_some() && found.added == 0, "{found}");
+    is_over.store(true, Relaxed);
+    hog.join().expect("it only spins");
+}
+
+/// The last processor of the mask that a process of that test is to have later.
+const MASK: &str = "NANOS_TEST_MASK";
