@@ -31,6 +31,9 @@ impl Tree {
         for name in ["libgomp.so.1", "libnanos_asat.so"] {
             tree.add(built.shim.join(name), format!("{prefix}lib/nanos/{name}"), 0o644);
         }
+        for name in ["asat.h", "upm.h"] {
+            tree.add(built.shim.join(name), format!("{prefix}include/nanos/{name}"), 0o644);
+        }
         tree.add(root("crates/cpumgr/cpumgr.toml"), format!("{data}/cpumgr.toml"), 0o644);
         for (from, name) in [
             ("crates/cpumgr/README.md", "README.md"),
