@@ -32,7 +32,7 @@ pub use crate::controller::{Controller, Counts, Rules, Step, Verdict};
 pub use crate::course::{Attempt, Course};
 pub use crate::judgement::{Sample, Share};
 pub use crate::meeting::{Meeting, Passage, Plan};
-pub use crate::settings::{Evidence, Settings, VARIABLES};
+pub use crate::settings::{Settings, VARIABLES};
 pub use crate::sizer::Asat;
 pub use crate::standalone::adjust_threads;
 pub use crate::statistics::Statistics;

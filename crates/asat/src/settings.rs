@@ -15,7 +15,7 @@ const TRIGGERS: (u32, u32) = (1, 3);
 
 /// What tells good from bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Evidence {
+pub(crate) enum Evidence {
     /// The timed barrier of the paper, at each evaluation.
     Barrier,
     /// What the kernel and the engine's waits tell anyway; a team is kept busy for a test only
