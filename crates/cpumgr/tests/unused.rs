@@ -69,7 +69,7 @@ fn a_sleeper_that_asks_anew_has_its_part_at_once() {
         sleeper.until("it sleeps", |seen| seen.shared);
         has_both(&mut program);
         sleeper.ask("request 1");
-        // Where it asks for less and for more between two looks of the manager it asked for nothing.
+        // Less and more between two looks of the manager would be no wish at all.
         let pid = sleeper.pid().cast_signed();
         let seen = |request: u32| {
             let report = cpumgr::status::Report::glance(&manager.socket()).unwrap();

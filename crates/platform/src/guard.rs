@@ -31,7 +31,7 @@ impl Guards {
     ///
     /// # Errors
     /// `EINVAL`: this kernel has none for shared memory; `ENODATA`: it has, and they lose what the
-    /// page held.
+    /// page held; `ENOSYS`: it takes the call and does nothing, as emulators of programs do.
     pub fn probe() -> SysResult<Self> {
         const MARK: u64 = 0x6775_6172_6465_6421;
         let page = Pages::map_shared(page_bytes())?;
@@ -39,8 +39,14 @@ impl Guards {
         // SAFETY: - a word of a fresh mapping, which no other thread knows.
         unsafe { word.write_volatile(MARK) };
         let guards = Self(());
-        // SAFETY: - as above; it is not accessed before the guard is gone.
+        // SAFETY: - as above; only a system call looks at it before the guard is gone.
         unsafe { guards.install(&page.addresses()) }?;
+        // The kernel reads a name there and finds none, or it is kept from reading.
+        // SAFETY: - a name is looked for, in memory that ends it: the mark is all that is not zero.
+        let looked = check_int("access", unsafe { libc::access(word.cast(), libc::F_OK) });
+        if !looked.is_err_and(|error| error.is(libc::EFAULT)) {
+            return Err(SysError::new("madvise", libc::ENOSYS));
+        }
         guards.remove(&page.addresses())?;
         // SAFETY: - as above.
         let found = unsafe { word.read_volatile() };

@@ -109,6 +109,19 @@ fn task(name: String, program: PathBuf) -> Task {
     Task { name, program, arguments, limit: LONGEST_PROGRAM, ..Task::default() }
 }
 
+/// What gfortran's static library calls at the end of a program, and refers to weakly: what nothing
+/// else takes out of the C library is a call of address 0 there, with gcc's own libgomp, too.
+const WEAK: [&str; 8] = [
+    "pthread_cond_broadcast",
+    "pthread_cond_destroy",
+    "pthread_cond_init",
+    "pthread_mutex_destroy",
+    "pthread_mutex_init",
+    "pthread_mutex_lock",
+    "pthread_mutex_trylock",
+    "pthread_mutex_unlock",
+];
+
 /// Those in C and Fortran, with our library inside: the compiler looks for its own by `-lgomp`, and
 /// finds ours under this name first.
 pub(super) fn openmp(
@@ -121,7 +134,8 @@ pub(super) fn openmp(
     for below in ["c", "c/papers", "fortran"] {
         unlink_programs(&folder.join(below))?;
     }
-    let settings = [format!("LDFLAGS=-static -s -L{}", library.display())];
+    let wanted: String = WEAK.iter().map(|name| format!(" -Wl,-u,{name}")).collect();
+    let settings = [format!("LDFLAGS=-static -s -L{}{wanted}", library.display())];
     kernel::build_openmp(workspace, &folder, &settings)
 }
 
