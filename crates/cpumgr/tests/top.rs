@@ -303,8 +303,8 @@ fn with_a_hundred_programs_it_takes_a_small_part_of_a_processor() {
     let (end, ran_then) = was_asked(8);
     let (took, elapsed) = (ran_then - ran, end.duration_since(begin).as_nanos());
     eprintln!("top took {took} ns of {elapsed} ns");
-    // A hundredth, as it is shipped; the tests' build takes that on an idle machine, and three times
-    // as much on a slow and busy one.
+    // A hundredth, as it is shipped; the tests' build takes that on an idle machine, and three
+    // times as much on a slow and busy one.
     let bound = if cfg!(debug_assertions) { 10 } else { 100 };
     assert!(u128::from(took) * bound < elapsed, "{took} ns of {elapsed} ns");
     top.press("q");
