@@ -1,6 +1,8 @@
-//! The closure of a nano-thread, stored in the descriptor: one allocation for both while the
-//! captures are small.
+//! The closure of a nano-thread: a plain one's beside its descriptor, in the same memory; that of
+//! a described one in a [`Body`], which has room for small ones.
 
+use crate::tasks::pool::class_of;
+use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, align_of, size_of};
 
@@ -12,25 +14,98 @@ type Words = [usize; INLINE];
 /// A closure that is called once with a pointer to its context, or dropped.
 pub(crate) struct Body {
     /// `None`: there is no closure, or it is gone.
-    calls: Option<&'static Calls>,
+    calls: Option<&'static WordCalls>,
     words: MaybeUninit<Words>,
 }
 
 /// What can be done with a closure, once: in a table, so that a body has one word for it.
-struct Calls {
+struct WordCalls {
     call: unsafe fn(*mut Words, *const ()),
     discard: unsafe fn(*mut Words),
+}
+
+/// What can be done with a closure beside a `T`, once, given that; and their memory.
+pub(crate) struct Calls<T> {
+    pub(crate) call: unsafe fn(*mut T, *const ()),
+    pub(crate) discard: unsafe fn(*mut T),
+    /// An allocation for both and nothing else.
+    pub(crate) layout: Layout,
+    /// Bytes of it before the `T`.
+    pub(crate) before: usize,
+}
+
+/// A closure `F` beside a `T`: after it, or, where it is aligned to more, before it, so that there
+/// is no gap.
+pub(crate) struct Beside<T, F>(PhantomData<(T, F)>);
+
+impl<T, F> Beside<T, F> {
+    const IS_AFTER: bool = align_of::<F>() <= align_of::<T>();
+
+    /// The class of a place for both; `None`: they need an allocation of their own.
+    pub(crate) const CLASS: Option<usize> =
+        if Self::IS_AFTER { class_of(size_of::<F>()) } else { None };
+
+    const LAYOUT: Layout = {
+        let align = if Self::IS_AFTER { align_of::<T>() } else { align_of::<F>() };
+        match Layout::from_size_align(size_of::<T>() + size_of::<F>(), align) {
+            Ok(layout) => layout,
+            Err(_) => panic!("a closure that is too large for any memory"),
+        }
+    };
+
+    /// Where the closure is.
+    ///
+    /// # Safety
+    /// - `beside` has this closure, or room for it, beside it.
+    #[inline]
+    pub(crate) unsafe fn closure(beside: *mut T) -> *mut F {
+        if Self::IS_AFTER {
+            // A `T`'s size is a multiple of its alignment, and so of the closure's.
+            // SAFETY: - caller's contract.
+            unsafe { beside.add(1).cast() }
+        } else {
+            // A closure's size is a multiple of its alignment, and so of a `T`'s.
+            // SAFETY: - caller's contract.
+            unsafe { beside.cast::<F>().byte_sub(size_of::<F>()) }
+        }
+    }
+
+    /// # Safety
+    /// - `beside` has an `F` beside it, which nothing uses afterwards.
+    unsafe fn discard(beside: *mut T) {
+        // SAFETY: - caller's contract.
+        unsafe { Self::closure(beside).drop_in_place() };
+    }
+}
+
+impl<T: 'static, F: FnOnce(*const ())> Beside<T, F> {
+    pub(crate) const CALLS: &'static Calls<T> = &Calls {
+        call: Self::call,
+        discard: Self::discard,
+        layout: Self::LAYOUT,
+        before: if Self::IS_AFTER { 0 } else { size_of::<F>() },
+    };
+
+    /// # Safety
+    /// - `beside` has an `F` beside it, which nothing uses afterwards; `context` is as it expects.
+    unsafe fn call(beside: *mut T, context: *const ()) {
+        // SAFETY: - caller's contract.
+        let closure = unsafe { Self::closure(beside).read() };
+        closure(context);
+    }
 }
 
 /// Tables for a closure `F`.
 struct Of<F>(PhantomData<F>);
 
 impl<F: FnOnce(*const ())> Of<F> {
-    const INLINE: &'static Calls = &Calls { call: call_inline::<F>, discard: discard_inline::<F> };
-    const BOXED: &'static Calls = &Calls { call: call_boxed::<F>, discard: discard_boxed::<F> };
+    const INLINE: &'static WordCalls =
+        &WordCalls { call: call_inline::<F>, discard: discard_inline::<F> };
+    const BOXED: &'static WordCalls =
+        &WordCalls { call: call_boxed::<F>, discard: discard_boxed::<F> };
 }
 
-// SAFETY: - `new` and `fill` take only `Send` closures; the words hold one, or the box of one.
+// SAFETY: - `new` takes only `Send` closures; the words hold one, or the box of one.
 unsafe impl Send for Body {}
 
 const fn fits<F>() -> bool {
@@ -38,41 +113,23 @@ const fn fits<F>() -> bool {
 }
 
 impl Body {
-    /// Without a closure: to be filled before anything else.
-    #[inline]
-    pub(crate) const fn empty() -> Self {
-        Self { calls: None, words: MaybeUninit::uninit() }
-    }
-
     /// Stores `closure`, whose argument points to the context that it runs in.
     ///
     /// # Safety
     /// - The body is called or dropped before anything that the closure borrows ends.
     pub(crate) unsafe fn new<F: FnOnce(*const ()) + Send>(closure: F) -> Self {
-        let mut body = Self::empty();
-        // SAFETY: - empty; caller's contract.
-        unsafe { body.fill(closure) };
-        body
-    }
-
-    /// Stores `closure` in an empty body, where that lies: a copy of a whole body after the stores
-    /// of a small closure would wait for them.
-    ///
-    /// # Safety
-    /// - As `new`; the body is empty.
-    #[inline]
-    pub(crate) unsafe fn fill<F: FnOnce(*const ()) + Send>(&mut self, closure: F) {
-        let words = self.words.as_mut_ptr();
-        if fits::<F>() {
+        let mut words = MaybeUninit::<Words>::uninit();
+        let calls = if fits::<F>() {
             // SAFETY: - size and alignment were checked; nothing is overwritten.
-            unsafe { words.cast::<F>().write(closure) };
-            self.calls = Some(Of::<F>::INLINE);
+            unsafe { words.as_mut_ptr().cast::<F>().write(closure) };
+            Of::<F>::INLINE
         } else {
             let boxed = Box::into_raw(Box::new(closure));
             // SAFETY: - a thin pointer is one word.
-            unsafe { words.cast::<*mut F>().write(boxed) };
-            self.calls = Some(Of::<F>::BOXED);
-        }
+            unsafe { words.as_mut_ptr().cast::<*mut F>().write(boxed) };
+            Of::<F>::BOXED
+        };
+        Self { calls: Some(calls), words }
     }
 
     /// Calls the closure, which is gone then, also when it panics.
@@ -119,7 +176,7 @@ unsafe fn call_inline<F: FnOnce(*const ())>(words: *mut Words, context: *const (
 unsafe fn call_boxed<F: FnOnce(*const ())>(words: *mut Words, context: *const ()) {
     // SAFETY: - caller's contract.
     let pointer = unsafe { words.cast::<*mut F>().read() };
-    // SAFETY: - made by `Box::into_raw` in `fill`.
+    // SAFETY: - made by `Box::into_raw` in `new`.
     let closure = unsafe { Box::from_raw(pointer) };
     closure(context);
 }
@@ -136,7 +193,7 @@ unsafe fn discard_inline<F>(words: *mut Words) {
 unsafe fn discard_boxed<F>(words: *mut Words) {
     // SAFETY: - caller's contract.
     let pointer = unsafe { words.cast::<*mut F>().read() };
-    // SAFETY: - made by `Box::into_raw` in `fill`.
+    // SAFETY: - made by `Box::into_raw` in `new`.
     drop(unsafe { Box::from_raw(pointer) });
 }
 

@@ -4,7 +4,7 @@ use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
 use crate::tasks::inherited::Inherited;
 use crate::tasks::node::Node;
 use crate::tasks::scheduler::Scheduler;
-use crate::tasks::scope::{Scope, body_of};
+use crate::tasks::scope::{Scope, body_of, call_of};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -36,7 +36,7 @@ impl Share {
         unsafe { Arc::increment_strong_count(scheduler) };
         // SAFETY: - the reference counted just now.
         let scheduler = unsafe { Arc::from_raw(scheduler) };
-        Self { node: scope.node(), scheduler }
+        Self { node: scope.address(), scheduler }
     }
 }
 
@@ -98,13 +98,19 @@ impl<'scope> Spawner<'scope> {
         let Share { node, scheduler } = &self.share;
         // SAFETY: - the share keeps it alive.
         unsafe { &**node }.inputs.add(1);
-        // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
-        let body = unsafe { body_of(task) };
-        // SAFETY: - the share keeps the group open whose settings these are.
-        let traits = (!self.inherited.is_none()).then(|| unsafe { Traits::of(self.inherited) });
-        let scope = ScopeId::of(Arc::as_ptr(scheduler));
-        let nano = Nano::new(*node, body, traits.map(|traits| (traits, scope)), u32::MAX, 0);
-        scheduler.enqueue_from_outside(NanoPtr::new(nano));
+        let nano = if self.inherited.is_none() {
+            // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's
+            // wait.
+            unsafe { NanoPtr::single(*node, u32::MAX, 0, call_of(task)) }
+        } else {
+            // SAFETY: - as above.
+            let body = unsafe { body_of(task) };
+            // SAFETY: - the share keeps the group open whose settings these are.
+            let traits = unsafe { Traits::of(self.inherited) };
+            let scope = ScopeId::of(Arc::as_ptr(scheduler));
+            NanoPtr::new(Nano::new(*node, body, (traits, scope), u32::MAX, 0))
+        };
+        scheduler.enqueue_from_outside(nano);
     }
 }
 

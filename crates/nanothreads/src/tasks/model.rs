@@ -69,10 +69,10 @@ impl Team {
         self.creator.share_for_child();
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(0) };
-        let memory = (seat.free_list(), &self.scheduler.store);
+        let memory = (seat.free_lists(), &self.scheduler.store);
+        let number = seat.next_number();
         // SAFETY: - the task borrows nothing.
-        let fill = |body: &mut crate::tasks::body::Body| unsafe { body.fill(move |_| task()) };
-        Child(NanoPtr::pooled(memory, &self.creator, 0, seat.next_number(), fill))
+        Child(unsafe { NanoPtr::plain(memory, &self.creator, 0, number, move |_| task()) })
     }
 
     /// Creates a task that others may come after.
@@ -96,7 +96,7 @@ impl Team {
         self.creator.share_for_child();
         // SAFETY: - the task borrows nothing.
         let body = unsafe { crate::tasks::body::Body::new(move |_| task()) };
-        let nano = Nano::new(&self.creator, body, Some((Traits::default(), NOWHERE)), 0, 0);
+        let nano = Nano::new(&self.creator, body, (Traits::default(), NOWHERE), 0, 0);
         (NanoPtr::new(Arc::clone(&nano)), nano)
     }
 

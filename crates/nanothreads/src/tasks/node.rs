@@ -64,7 +64,7 @@ pub(crate) enum Phase {
 pub(crate) struct Node {
     pub(crate) inputs: Inputs,
     phase: AtomicU8,
-    /// [`CANCELLED`], [`POOLED`].
+    /// [`CANCELLED`], [`DESCRIBED`], and from [`MEMORY`] on what memory it is in.
     flags: AtomicU8,
     /// Shares that the owner holds for children to come, beside its own.
     credits: Cell<u8>,
@@ -72,8 +72,9 @@ pub(crate) struct Node {
     pub(crate) pause: Cell<Pause>,
     /// The member on whose thread the owner runs; until it starts, the one that created it.
     home: AtomicU32,
-    /// The payload of the first child that panicked, in a box of its own.
-    panic: AtomicPtr<Payload>,
+    /// The payload of the first child that panicked, in a box of its own. Of a described owner:
+    /// its description, which has that word.
+    panic: AtomicPtr<()>,
     /// The node that this one belongs to; null for the body of a scope.
     pub(crate) up: *const Node,
     place: HandCell<Place>,
@@ -90,8 +91,13 @@ union Place {
 
 /// Descendants that have not started are not to be started any more.
 const CANCELLED: u8 = 1;
-/// The memory that the node is in is a free list's. Does not change.
-const POOLED: u8 = 2;
+/// The owner has a description. Does not change.
+const DESCRIBED: u8 = 2;
+/// The first bit of the number that says what memory the node is in. They do not change.
+const MEMORY: u32 = 2;
+
+/// The word of a description that is a plain node's own.
+pub(crate) type PanicWord = AtomicPtr<()>;
 
 /// Why a started nano-thread does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,13 +171,13 @@ impl TaskWait {
 
 impl Node {
     /// A node below `up` whose owner was created by `creator`, as its `number`th, and has not
-    /// started. `pooled`: its memory is a free list's.
+    /// started. `memory`: what [`Self::memory`] returns.
     #[inline]
-    pub(crate) fn new(up: *const Node, creator: u32, number: u64, pooled: bool) -> Self {
+    pub(crate) fn new(up: *const Node, creator: u32, number: u64, memory: u8) -> Self {
         Self {
             inputs: Inputs::new(),
             phase: AtomicU8::new(Phase::New as u8),
-            flags: AtomicU8::new(if pooled { POOLED } else { 0 }),
+            flags: AtomicU8::new(memory << MEMORY),
             credits: Cell::new(0),
             pause: Cell::new(Pause::Waits),
             home: AtomicU32::new(creator),
@@ -181,9 +187,19 @@ impl Node {
         }
     }
 
+    /// The same, for an owner whose description is at `description`.
+    ///
+    /// # Safety
+    /// - The description begins with its [`PanicWord`], and lasts as long as the node.
+    pub(crate) unsafe fn described(self, description: *mut ()) -> Self {
+        // ORDERING: Relaxed - not shared yet; what shares it publishes it.
+        self.flags.fetch_or(DESCRIBED, Relaxed);
+        Self { panic: AtomicPtr::new(description), ..self }
+    }
+
     /// A node below `up` whose owner runs on member `home` now.
     pub(crate) fn running(up: *const Node, home: u32) -> Self {
-        let node = Self::new(up, home, 0, false);
+        let node = Self::new(up, home, 0, 0);
         node.start(home);
         node
     }
@@ -292,11 +308,29 @@ impl Node {
         unsafe { self.place.with(|place| (*place).wait) }
     }
 
-    /// The memory that the node is in is a free list's.
+    /// What memory the node is in, as it was created with.
     #[inline]
-    pub(crate) fn is_pooled(&self) -> bool {
-        // ORDERING: Relaxed - this bit is not written after the creation.
-        self.flags.load(Relaxed) & POOLED != 0
+    pub(crate) fn memory(&self) -> u8 {
+        // ORDERING: Relaxed - these bits are not written after the creation.
+        self.flags.load(Relaxed) >> MEMORY
+    }
+
+    /// The owner's description, if it has one.
+    #[inline]
+    pub(crate) fn description(&self) -> Option<*mut ()> {
+        // ORDERING: Relaxed - this bit, and with it the pointer, is not written after the creation.
+        let is_described = self.flags.load(Relaxed) & DESCRIBED != 0;
+        // ORDERING: Relaxed - as above.
+        is_described.then(|| self.panic.load(Relaxed))
+    }
+
+    #[inline]
+    fn panic_word(&self) -> &PanicWord {
+        match self.description() {
+            // SAFETY: - `described`.
+            Some(description) => unsafe { &*description.cast_const().cast() },
+            None => &self.panic,
+        }
     }
 
     /// Keeps a payload for the joiner at this node; the first one wins. One exchange: a child that
@@ -304,9 +338,10 @@ impl Node {
     #[cold]
     pub(crate) fn keep_panic(&self, payload: Payload) {
         let kept = Box::into_raw(Box::new(payload));
+        let word = self.panic_word();
         // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up
         // after this. Relaxed: nothing is read.
-        if self.panic.compare_exchange(ptr::null_mut(), kept, Release, Relaxed).is_err() {
+        if word.compare_exchange(ptr::null_mut(), kept.cast(), Release, Relaxed).is_err() {
             // SAFETY: - made above, and not given away.
             discard(*unsafe { Box::from_raw(kept) });
         }
@@ -315,15 +350,16 @@ impl Node {
     /// The payload of the first child that panicked. By the owner, or by the thread that finishes
     /// the nano-thread.
     pub(crate) fn take_panic(&self) -> Option<Payload> {
+        let word = self.panic_word();
         // ORDERING: Acquire - pairs with `keep_panic`.
-        let kept = self.panic.load(Acquire);
+        let kept = word.load(Acquire);
         if kept.is_null() {
             return None;
         }
         // ORDERING: Relaxed - only the owner takes, and a payload that is there is not replaced.
-        self.panic.store(ptr::null_mut(), Relaxed);
+        word.store(ptr::null_mut(), Relaxed);
         // SAFETY: - made by `keep_panic`, and taken once.
-        Some(*unsafe { Box::from_raw(kept) })
+        Some(*unsafe { Box::from_raw(kept.cast::<Payload>()) })
     }
 
     /// Asks all descendants not to start.

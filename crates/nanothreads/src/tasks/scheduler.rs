@@ -383,7 +383,7 @@ impl Scheduler {
             }
             self.end_targets(nano.node());
             // SAFETY: - it is finished, by us.
-            unsafe { nano.release(seat.map(Seat::free_list), &self.store) };
+            unsafe { nano.release(seat.map(Seat::free_lists), &self.store) };
             let last = match seat {
                 Some(seat) if seat.held().keep(up) => false,
                 Some(seat) if parent.home() as usize == seat.index() => {

@@ -253,7 +253,8 @@ impl<'scope> Scope<'scope> {
 
     /// Adds a task. It may run on any member of the scope's team, also before this call returns.
     /// Cost: one push to a lock-free queue; for 64 tasks one atomic add and, at most, one lock; an
-    /// allocation when the closure captures more than 48 bytes.
+    /// allocation when the closure captures more than 48 bytes. While it is queued it takes at
+    /// most 64 bytes beside its captures, which are rounded up to 16.
     ///
     /// What a task captures travels to another thread:
     /// ```compile_fail,E0277
@@ -276,11 +277,11 @@ impl<'scope> Scope<'scope> {
         self.assert_running();
         self.node().share_for_child();
         let seat = self.seat();
-        let memory = (seat.free_list(), &self.scheduler().store);
+        let memory = (seat.free_lists(), &self.scheduler().store);
         let (creator, number) = (self.creator(), seat.next_number());
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
-        let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };
-        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, creator, number, fill));
+        let nano = unsafe { NanoPtr::plain(memory, self.node, creator, number, call_of(task)) };
+        seat.enqueue_plain(nano);
     }
 
     /// As `spawn`, in a group that has settings.
@@ -363,7 +364,7 @@ impl<'scope> Scope<'scope> {
         let seat = self.seat();
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        let described = Some((traits, self.id()));
+        let described = (traits, self.id());
         Nano::new(self.node, body, described, self.creator(), seat.next_number())
     }
 
@@ -378,6 +379,11 @@ impl<'scope> Scope<'scope> {
     pub(crate) fn node(&self) -> &Node {
         // SAFETY: - `new`'s contract: outlives the handle.
         unsafe { &*self.node }
+    }
+
+    /// The node's address, for children: it leads to what is around the node, too.
+    pub(crate) fn address(&self) -> *const Node {
+        self.node
     }
 
     pub(crate) fn scheduler(&self) -> &Scheduler {
@@ -444,7 +450,8 @@ pub(crate) unsafe fn body_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
 }
 
 /// What a body calls with a pointer to its start: it makes the handle.
-fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
+/// It is to be called, or dropped, as [`body_of`] says.
+pub(crate) fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
     task: F,
 ) -> impl FnOnce(*const ()) + Send + 'scope {
     move |start: *const ()| {

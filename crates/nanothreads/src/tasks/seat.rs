@@ -11,7 +11,7 @@ use crate::tasks::fiber::Fiber;
 use crate::tasks::held::Held;
 use crate::tasks::node::TaskWait;
 use crate::tasks::offers::{Offers, ScopeWork};
-use crate::tasks::pool::FreeList;
+use crate::tasks::pool::FreeLists;
 use crate::tasks::ready::local::LocalQueue;
 use crate::tasks::scheduler::Scheduler;
 use crossbeam_deque::Stealer;
@@ -60,7 +60,7 @@ pub(super) struct Own {
     offers: Offers,
     /// What the member owes the creator of what it ran last.
     held: Held,
-    free_list: FreeList,
+    free_lists: FreeLists,
 }
 
 /// Fibers that a member keeps for later; the stacks of more go back to the thread's pool.
@@ -84,7 +84,7 @@ impl Own {
             leaves: Cell::new(false),
             offers: Offers::default(),
             held: Held::new(),
-            free_list: FreeList::default(),
+            free_lists: FreeLists::default(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Own {
         debug_assert!(self.held.allows(std::ptr::null()), "the scope has waited for all shares");
         if trimmed {
             // The slabs that they were in are gone.
-            self.free_list.take_all();
+            self.free_lists.forget();
         }
     }
 }
@@ -157,8 +157,8 @@ impl<'a> Seat<'a> {
     }
 
     /// Where the member takes memory for plain tasks.
-    pub(crate) fn free_list(self) -> &'a FreeList {
-        &self.own().free_list
+    pub(crate) fn free_lists(self) -> &'a FreeLists {
+        &self.own().free_lists
     }
 
     /// What the member owes the creator of what it ran last.

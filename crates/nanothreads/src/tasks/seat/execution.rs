@@ -168,7 +168,7 @@ impl Seat<'_> {
         if this.is_skipped() || cancelled() {
             // Destructors of what the closure captured may panic.
             // SAFETY: - ours, and not called.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| unsafe { this.discard_body() }))
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| unsafe { nano.discard_body() }))
             {
                 this.fail(payload);
             }
@@ -197,7 +197,7 @@ fn call_body(nano: NanoPtr, seat: Seat, is_on_fiber: bool) {
     let this = unsafe { nano.get() };
     let start = Start { nano, seat, is_on_fiber };
     // SAFETY: - started just now, once; the closure was made for a start (`scope::call_of`).
-    let run = || unsafe { this.call_body(ptr::from_ref(&start).cast()) };
+    let run = || unsafe { nano.call_body(ptr::from_ref(&start).cast()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         this.fail(payload);
     }
