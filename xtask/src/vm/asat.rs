@@ -21,7 +21,7 @@ use crate::suite::kernel;
 /// Whose tests they are; of populations and transitions there is nothing to see in a guest, and
 /// `hog` says how a team behaves where processors are not preempted.
 const PACKAGE: &str = "nanothreads-asat";
-const TESTS: [&str; 2] = ["forks", "meetings"];
+const TESTS: [&str; 3] = ["alone", "forks", "meetings"];
 /// The paper's program.
 const PROGRAM: &str = "c/papers/serial_parallel";
 /// Its size.
