@@ -38,20 +38,23 @@ static COUNTING: Counting = Counting;
 const TASKS: usize = 1 << 13;
 /// What a task may take beside its closure.
 const BOUND: usize = 64;
+/// And when the queue has just grown: a word more that is not used yet, and one of the old array,
+/// which is freed later.
+const GROWN: usize = BOUND + 16;
 
-/// Bytes that each of [`TASKS`] takes while it is queued, all together: its place, its share of the
+/// Bytes that each of `tasks` takes while it is queued, all together: its place, its share of the
 /// slab's and the list's, and the queue's pointer.
-fn bytes_for_each<'scope, F>(task: F) -> f64
+fn bytes_for_each<'scope, F>(tasks: usize, task: F) -> f64
 where
     F: FnOnce(&Scope<'scope>) + Copy + Send + 'scope,
 {
     scope(|s: &Scope<'scope>| {
         let before = LIVE.load(Relaxed);
-        for _ in 0..TASKS {
+        for _ in 0..tasks {
             s.spawn(task);
         }
         let taken = LIVE.load(Relaxed) - before;
-        taken as f64 / TASKS as f64
+        taken as f64 / tasks as f64
     })
 }
 
@@ -68,7 +71,8 @@ fn check<const N: usize, A: Copy + Send + 'static>() {
     let size = size_of_val(&task);
     let run = RIGHT.load(Relaxed);
     // In a thread of its own, which keeps no memory of the scopes before.
-    let each = std::thread::spawn(move || bytes_for_each(task)).join().expect("no task panics");
+    let each =
+        std::thread::spawn(move || bytes_for_each(TASKS, task)).join().expect("no task panics");
     assert_eq!(
         RIGHT.load(Relaxed) - run,
         TASKS,
@@ -110,4 +114,8 @@ fn a_queued_task_takes_at_most_64_bytes_more_than_its_closure() {
     check::<0, Line>();
     check::<64, Line>();
     check::<200, Line>();
+    let grown = std::thread::spawn(|| bytes_for_each(TASKS + 1, |_| ())).join();
+    let grown = grown.expect("no task panics");
+    println!("when the queue has just grown: {grown:.1}");
+    assert!(grown <= GROWN as f64, "{grown:.1} bytes when the queue has just grown");
 }

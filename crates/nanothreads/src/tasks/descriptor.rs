@@ -19,14 +19,15 @@
 //! | `name`, `priority`, `scope`, .. | not written after the creation |
 //!
 //! # Memory
-//! A plain task that waits in a queue takes at most 64 bytes beside its closure, which is rounded
-//! up to 16 while it has at most 48 (sizes of places, [`pool`](super::pool)).
+//! A plain task that waits in a queue takes at most 65 bytes beside its closure, which is rounded
+//! up to 16 while it has at most 48 (sizes of places, [`pool`](super::pool)). Some 74 when the
+//! queue has just grown.
 //! | bytes | what |
 //! |---|---|
 //! | 40 | `node` |
 //! | 8 | what to do with the closure ([`Calls`]) |
-//! | 8 | the queue's pointer (16 right after the queue grew) |
-//! | 1 / 4 | the list of slabs |
+//! | 8 | the queue's pointer (16 when the queue has just grown, and 8 more until its old array, which thieves may still read, is freed) |
+//! | 1 / 4 | the list of slabs (1 / 2 when that has just grown) |
 //!
 //! A described task takes more: its description, and a count of references.
 //!
@@ -268,8 +269,9 @@ impl NanoPtr {
     #[inline]
     pub(crate) unsafe fn call_body(self, handle: *const ()) {
         let nano = self.0.as_ptr();
-        // SAFETY: - caller's contract: it runs. No reference to it is held meanwhile: its memory
-        // does not go before it has ended, but what is beside it is no part of a reference.
+        // The closure is reached from the pointer: a reference leads to the descriptor only, not to
+        // what is beside it.
+        // SAFETY: - caller's contract: it runs, and its memory does not go before it has ended.
         match unsafe { (*nano).calls } {
             // SAFETY: - caller's contract: no other thread touches the closure of a started
             //           nano-thread, which is there.

@@ -93,7 +93,7 @@ union Place {
 const CANCELLED: u8 = 1;
 /// The owner has a description. Does not change.
 const DESCRIBED: u8 = 2;
-/// The first bit of the number that says what memory the node is in. They do not change.
+/// The first bit of the number that says what memory the node is in. Its bits do not change.
 const MEMORY: u32 = 2;
 
 /// The word of a description that is a plain node's own.

@@ -4,8 +4,9 @@
 //!
 //! # Classes
 //! A place has room for a descriptor, and for a closure of 0, 16, 32 or 48 bytes beside it. Each
-//! class has its own free lists. What is larger has an allocation of its own
-//! ([`single`](super::descriptor::NanoPtr::single)): a task of that size does enough for that.
+//! class has its own free lists. What is larger, or aligned to more than a descriptor, has an
+//! allocation of its own ([`single`](super::descriptor::NanoPtr::single)): a task of that size does
+//! enough for that.
 
 use engine::free_list::{self, Batch};
 use platform::lock::Mutex;
@@ -96,12 +97,13 @@ impl<T> Store<T> {
     fn batch(&self, class: usize) -> Batch {
         self.free[class].take().unwrap_or_else(|| {
             let words = (size_of::<T>() + class * STEP) / size_of::<usize>();
-            let mut slab: Slab = Box::new_uninit_slice(words * BATCH as usize);
+            let mut slabs = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
+            slabs.push(Box::new_uninit_slice(words * BATCH as usize));
+            // Derived where the box stays: moving it afterwards would invalidate the pointers.
+            let slab = slabs.last_mut().expect("pushed just now");
             let places = slab.chunks_exact_mut(words).rev();
             // SAFETY: - fresh memory of ours, large and aligned enough (`new`).
-            let batch = unsafe { Batch::of(places.map(|place| place.as_mut_ptr().cast())) };
-            self.slabs.lock().unwrap_or_else(PoisonError::into_inner).push(slab);
-            batch
+            unsafe { Batch::of(places.map(|place| place.as_mut_ptr().cast())) }
         })
     }
 

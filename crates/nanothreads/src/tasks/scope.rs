@@ -253,8 +253,9 @@ impl<'scope> Scope<'scope> {
 
     /// Adds a task. It may run on any member of the scope's team, also before this call returns.
     /// Cost: one push to a lock-free queue; for 64 tasks one atomic add and, at most, one lock; an
-    /// allocation when the closure captures more than 48 bytes. While it is queued it takes at
-    /// most 64 bytes beside its captures, which are rounded up to 16.
+    /// allocation when the closure captures more than 48 bytes, or what is aligned to more than 8.
+    /// While it is queued it takes at most 65 bytes beside its captures, which are rounded up to
+    /// 16; some 74 for a moment when the queue grows.
     ///
     /// What a task captures travels to another thread:
     /// ```compile_fail,E0277
