@@ -88,7 +88,7 @@ class Limits:
         self._pools = None
 
     def __repr__(self):
-        by = "by its manager" if self.is_managed else "by nobody"
+        by = "by its manager" if self.is_managed else "without a manager"
         return f"<nanos.Limits: {self.processors} of {self.machine} processors, {by}>"
 
 

@@ -28,12 +28,21 @@ struct Program {
     granted: u32,
 }
 
+/// What the library of a test is: pools are known by the names of their files. Then how the program
+/// uses it, and how it is compiled.
+const POOL_KINDS: &[(&str, &str, &[&str])] = &[
+    ("openblas", "flip", &[]),
+    ("openblas", "own", &["-DOWN_THREADS"]),
+    ("blis", "own", &["-DOWN_THREADS", "-DBLIS"]),
+    ("mkl_rt", "own", &["-DOWN_THREADS", "-DMKL"]),
+];
 /// What `tests/real/checks.py` can do.
 const WHEEL_CHECKS: [&str; 8] =
     ["alone", "threads", "fork", "spawn", "loky", "nested", "limits", "closed"];
 
 impl Stage<'_> {
-    /// A library with threads of its own, which the program loads late.
+    /// A library with threads of its own, which the program loads late: as an OpenBLAS with its
+    /// callback and as one without, and by the names of BLIS and MKL.
     pub(super) fn pools(&mut self) -> anyhow::Result<()> {
         const NAME: &str = "pools";
         if !self.wanted(NAME) {
@@ -41,11 +50,10 @@ impl Stage<'_> {
         }
         let sources = self.workspace.root.join("crates/omp-shim/tests/c");
         let program = self.compile(&sources.join("pools.c"), NAME)?;
-        for (mode, option) in [("flip", None), ("own", Some("-DOWN_THREADS"))] {
-            // Pools are known by the names of their files.
-            let library = self.folder.path().join(format!("libopenblas-of-a-test-{mode}.so"));
+        for (kind, mode, options) in POOL_KINDS {
+            let library = self.folder.path().join(format!("lib{kind}-of-a-test-{mode}.so"));
             let mut build = Command::new("gcc");
-            build.args(["-O1", "-shared", "-fPIC"]).args(option);
+            build.args(["-O1", "-shared", "-fPIC"]).args(*options);
             build.arg(sources.join("pool_library.c"));
             must_succeed(build.arg("-o").arg(&library).arg("-lpthread"))?;
             let manager = self.manager("20ms")?;
@@ -53,7 +61,7 @@ impl Stage<'_> {
                 let mut command = manager.run(&program);
                 command.arg(&library).arg(mode);
                 let finish = self.run_one(command, &[])?;
-                self.note(&format!("{NAME}-{mode}"), is_ok(&finish));
+                self.note(&format!("{NAME}-{kind}-{mode}"), is_ok(&finish));
             }
             drop(manager);
         }

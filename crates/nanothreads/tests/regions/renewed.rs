@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 static ENDED: AtomicUsize = AtomicUsize::new(0);
+/// How often the program's hook was called on a thread that ends.
+static EXITED: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes its time to end.
 struct Slow(Cell<usize>);
@@ -25,7 +27,9 @@ thread_local! {
 #[test]
 fn what_the_old_threads_kept_has_ended_when_the_renewal_returns() {
     own_process!();
-    builder().threads(4).adapt(false).install().expect("the first settings");
+    let hook = |_| _ = EXITED.fetch_add(1, SeqCst);
+    let settings = builder().threads(4).adapt(false).on_thread_exit(hook);
+    settings.install().expect("the first settings");
     let team = Team::exact(4).expect("the system gives threads");
     let own = thread::current().id();
     for round in 1..=20 {
@@ -39,5 +43,6 @@ fn what_the_old_threads_kept_has_ended_when_the_renewal_returns() {
         }
         engine::renew_threads();
         assert_eq!(ENDED.load(SeqCst), 3 * round, "after {round} renewals of three threads");
+        assert_eq!(EXITED.load(SeqCst), 3 * round, "hooks after {round} renewals");
     }
 }

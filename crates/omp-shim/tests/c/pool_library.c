@@ -1,7 +1,8 @@
 // A library with threads of its own, by OpenBLAS's interface: each call reads the number of threads
 // once, and its jobs wait for each other. With OWN_THREADS it is one as OpenBLAS before 0.3.26: it
 // has no callback but a thread that stays, ends that before a fork, and makes it anew when a number
-// is set or a call needs it.
+// is set or a call needs it. With BLIS or MKL beside that it has the names of that library's
+// functions instead of OpenBLAS's.
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -65,14 +66,25 @@ static void end_thread(void) {
 static void have_thread(void) {}
 #endif
 
-int openblas_get_num_threads(void) { return __atomic_load_n(&threads, __ATOMIC_RELAXED); }
-void openblas_set_num_threads(int number) {
+// The number by the names of this test, whatever library this is.
+int pool_get(void) { return __atomic_load_n(&threads, __ATOMIC_RELAXED); }
+void pool_set(int number) {
   have_thread();
   // It gets buffers for so many.
   if (number > most) __atomic_store_n(&most, number, __ATOMIC_RELAXED);
   __atomic_store_n(&threads, number, __ATOMIC_RELAXED);
 }
+#if defined BLIS
+long bli_thread_get_num_threads(void) { return pool_get(); }
+void bli_thread_set_num_threads(long number) { pool_set((int)number); }
+#elif defined MKL
+int MKL_Get_Max_Threads(void) { return pool_get(); }
+void MKL_Set_Num_Threads(int number) { pool_set(number); }
+#else
+int openblas_get_num_threads(void) { return pool_get(); }
+void openblas_set_num_threads(int number) { pool_set(number); }
 int openblas_get_parallel(void) { return 1; }
+#endif
 #ifndef OWN_THREADS
 void openblas_set_threads_callback_function(callback_type function) { callback = function; }
 #endif
@@ -137,7 +149,7 @@ static void run_all(struct job *all, int count) {
 
 // The sum of the numbers below `end`; how many jobs the call had goes to `jobs`. Each job calls `seen`.
 long pool_sum(long end, int *jobs, void (*seen)(void)) {
-  int count = openblas_get_num_threads(), arrived = 0;
+  int count = pool_get(), arrived = 0;
 #ifdef OWN_THREADS
   if (count > 2) count = 2;
 #endif

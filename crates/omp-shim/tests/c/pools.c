@@ -77,8 +77,8 @@ int main(int count, char **arguments) {
   void *library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   CHECK(library);
   sum = (long (*)(long, int *, void (*)(void)))dlsym(library, "pool_sum");
-  get = (int (*)(void))dlsym(library, "openblas_get_num_threads");
-  set = (void (*)(int))dlsym(library, "openblas_set_num_threads");
+  get = (int (*)(void))dlsym(library, "pool_get");
+  set = (void (*)(int))dlsym(library, "pool_set");
   int (*has_callback)(void) = (int (*)(void))dlsym(library, "pool_has_callback");
   CHECK(sum && get && set && has_callback);
   if (strcmp(arguments[2], "alone") == 0) {
