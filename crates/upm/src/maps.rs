@@ -8,8 +8,9 @@
 //! anonymous memory, as `malloc` takes it from the system for large arrays. Left out are
 //! - stacks of threads: memory above an inaccessible piece, which guards it. The kernel ends a
 //!   program whose signal it cannot put on a stack. A kernel before 6.7 joins a stack and the array
-//!   above it to one mapping: where all stacks are known to be smaller than some size, what comes
-//!   after that many bytes is an array, else all of it is left out;
+//!   above it to one mapping; a later one does so with an array that was recorded once, which is
+//!   without huge pages since, as stacks are. Where all stacks are known to be smaller than some
+//!   size, what comes after that many bytes is an array, else all of it is left out;
 //! - the heap and those of threads, where the C library and the program keep what system calls use;
 //! - static data of libraries, and mappings of files;
 //! - each mapping that holds something of the library's own: its fault handler uses that;
