@@ -17,11 +17,11 @@
 //!
 //! # Files, from the bottom up
 //! `body`, `pool`, `inherited`, `doors`, `inputs`, `successors`, `task_mutex`, `stack` and what the
-//! sanitizer and reports of overflows need of it: parts that know no task. `descriptor`, `node`,
-//! `fiber`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what several have to do with
-//! each other. `vacancies`, `offers`: places that a thread has left, and offers again. `scheduler`,
-//! `seat`, `watch`: a team, a member's place in it, waits without an end. `scope`; `task`,
-//! `task_group`, `group`, `completion`: the handle, and what it makes.
+//! sanitizer and reports of overflows need of it: parts that know no task. `description`,
+//! `descriptor`, `node`, `fiber`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what
+//! several have to do with each other. `vacancies`, `offers`: places that a thread has left, and
+//! offers again. `scheduler`, `seat`, `watch`: a team, a member's place in it, waits without an
+//! end. `scope`; `task`, `task_group`, `group`, `completion`: the handle, and what it makes.
 //!
 //! # Papers
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the
@@ -31,6 +31,7 @@ mod body;
 pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod depend;
+mod description;
 mod descriptor;
 mod doors;
 mod exclusive;

@@ -1,6 +1,7 @@
 //! Events from outside that a nano-thread waits for, and tasks from outside.
 
-use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
+use crate::tasks::description::{ScopeId, Traits};
+use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::inherited::Inherited;
 use crate::tasks::node::Node;
 use crate::tasks::scheduler::Scheduler;

@@ -12,11 +12,9 @@
 //! # What touches what
 //! | fields | by |
 //! |---|---|
-//! | `node`, `successors`, `skip` | any thread: see their types |
-//! | `links`, `mutexes` before it is ready | the creator |
-//! | `mutexes`, `claimed` | the thread that moves it on, one at a time: the last share, or the lock of the mutex, hands it over |
+//! | `node` | any thread: see its type |
 //! | the closure | the creator until it is ready, then its home's thread |
-//! | `name`, `priority`, `scope`, .. | not written after the creation |
+//! | the [`description`](super::description) | see there |
 //!
 //! # Memory
 //! A plain task that waits in a queue takes at most 65 bytes beside its closure, which is rounded
@@ -36,50 +34,18 @@
 //!     not `Send`.
 
 use crate::tasks::body::{Beside, Body, Calls};
+use crate::tasks::description::{Description, ScopeId, Traits};
 use crate::tasks::fiber::Fiber;
-use crate::tasks::inherited::{Inherited, Settings};
-use crate::tasks::node::{Node, PanicWord, Pause, Phase};
+use crate::tasks::inherited::Inherited;
+use crate::tasks::node::{Node, Pause, Phase};
 use crate::tasks::overflow::Label;
 use crate::tasks::pool::{CLASSES, FreeLists, Store};
-use crate::tasks::successors::{Link, Successors};
+use crate::tasks::successors::Link;
 use crate::tasks::task_mutex::TaskMutex;
 use engine::panics::Payload;
-use platform::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::alloc::{alloc, dealloc, handle_alloc_error};
-use std::borrow::Cow;
-use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-
-/// Dependences whose links need no box.
-const INLINE_LINKS: usize = 4;
-
-/// What a creator may say about a nano-thread.
-#[derive(Debug, Default)]
-pub(crate) struct Traits {
-    pub(crate) priority: i32,
-    /// Bytes; 0 = the default.
-    pub(crate) stack_size: usize,
-    pub(crate) name: Option<Cow<'static, str>>,
-    /// It may go on while others that were started after it on its thread wait.
-    pub(crate) is_suspendable: bool,
-    /// What its own tasks have.
-    pub(crate) inherited: Inherited,
-}
-
-impl Traits {
-    /// Those of a task that says nothing itself.
-    ///
-    /// # Safety
-    /// - As [`Inherited::get`].
-    pub(crate) unsafe fn of(inherited: Inherited) -> Self {
-        // SAFETY: - caller's contract.
-        let Some(settings) = (unsafe { inherited.get() }) else { return Self::default() };
-        let Settings { stack_size, name, priority } = settings.clone();
-        Self { priority, stack_size, name, is_suspendable: false, inherited }
-    }
-}
 
 /// See the module head. `node` comes first: `of_node`. A plain one has its closure beside it.
 #[repr(C)]
@@ -93,40 +59,6 @@ pub(crate) struct Nano {
 const SINGLE: u8 = CLASSES as u8;
 /// That of what is in an `Arc`.
 const COUNTED: u8 = SINGLE + 1;
-
-/// Which scope a nano-thread belongs to: the address of its scheduler, which is compared only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ScopeId(*const ());
-
-impl ScopeId {
-    /// That of the scope with this scheduler.
-    pub(crate) const fn of<S>(scheduler: *const S) -> Self {
-        Self(scheduler.cast())
-    }
-}
-
-/// What a task that was described in detail has beside the others: it can be named. The word of the
-/// panic comes first: [`Node::described`].
-#[repr(C)]
-struct Rare {
-    panic: PanicWord,
-    body: UnsafeCell<Body>,
-    scope: ScopeId,
-    successors: Successors<NanoPtr>,
-    /// A predecessor panicked: not to be started.
-    skip: AtomicBool,
-    is_suspendable: bool,
-    priority: i32,
-    stack_size: usize,
-    name: Option<Cow<'static, str>>,
-    inherited: Inherited,
-    links: UnsafeCell<[MaybeUninit<Link<NanoPtr>>; INLINE_LINKS]>,
-    links_used: Cell<usize>,
-    /// What has to be passed before the start, in the order of addresses.
-    mutexes: UnsafeCell<Vec<Arc<TaskMutex<NanoPtr>>>>,
-    /// How many of them are passed.
-    claimed: Cell<usize>,
-}
 
 // SAFETY: - the table in the module head says which thread touches which cell, and what hands it
 //           over. The closure is `Send`; what is on the stack of a started nano-thread stays on its
@@ -277,7 +209,7 @@ impl NanoPtr {
             //           nano-thread, which is there.
             Some(calls) => unsafe { (calls.call)(nano, handle) },
             // SAFETY: - as above.
-            None => unsafe { (*(*nano).described().body.get()).call(handle) },
+            None => unsafe { (*nano).described().call_body(handle) },
         }
     }
 
@@ -292,24 +224,8 @@ impl NanoPtr {
             // SAFETY: - as in `call_body`.
             Some(calls) => unsafe { (calls.discard)(nano) },
             // SAFETY: - as in `call_body`.
-            None => unsafe { (*(*nano).described().body.get()).discard() },
+            None => unsafe { (*nano).described().discard_body() },
         }
-    }
-}
-
-impl Rare {
-    /// A link of the inline ones, if any is left.
-    fn inline_link(&self, this: NanoPtr) -> Option<*mut Link<NanoPtr>> {
-        let used = self.links_used.get();
-        if used == INLINE_LINKS {
-            return None;
-        }
-        self.links_used.set(used + 1);
-        let slot = self.links.get().cast::<Link<NanoPtr>>().wrapping_add(used);
-        // SAFETY: - `used` is below the length; only the creator touches links that were not handed
-        // out.
-        unsafe { slot.write(Link::inline(this)) };
-        Some(slot)
     }
 }
 
@@ -323,38 +239,23 @@ impl Nano {
         creator: u32,
         number: u64,
     ) -> Arc<Self> {
-        let rare = Box::new(Rare {
-            panic: PanicWord::new(ptr::null_mut()),
-            body: UnsafeCell::new(body),
-            scope,
-            successors: Successors::new(),
-            skip: AtomicBool::new(false),
-            is_suspendable: traits.is_suspendable,
-            priority: traits.priority,
-            stack_size: traits.stack_size,
-            name: traits.name,
-            inherited: traits.inherited,
-            links: UnsafeCell::new([const { MaybeUninit::uninit() }; INLINE_LINKS]),
-            links_used: Cell::new(0),
-            mutexes: UnsafeCell::new(Vec::new()),
-            claimed: Cell::new(0),
-        });
+        let description = Box::new(Description::<NanoPtr>::new(body, traits, scope));
         let node = Node::new(up, creator, number, COUNTED);
         // SAFETY: - it begins with that word, and goes with the descriptor (`drop`).
-        let node = unsafe { node.described(Box::into_raw(rare).cast()) };
+        let node = unsafe { node.described(Box::into_raw(description).cast()) };
         Arc::new(Self { node, calls: None })
     }
 
     /// What plain tasks do not have.
     #[inline]
-    fn rare(&self) -> Option<&Rare> {
+    fn description(&self) -> Option<&Description<NanoPtr>> {
         // SAFETY: - descriptions of descriptors are made by `new`, and go with them.
-        self.node.description().map(|rare| unsafe { &*rare.cast_const().cast() })
+        self.node.description().map(|described| unsafe { &*described.cast_const().cast() })
     }
 
     /// The description of a task that has no closure beside it.
-    fn described(&self) -> &Rare {
-        self.rare().expect("a task that is not plain has a description")
+    fn described(&self) -> &Description<NanoPtr> {
+        self.description().expect("a task that is not plain has a description")
     }
 
     /// The nano-thread whose own node `node` is, as [`NanoPtr::node`] gave it.
@@ -371,12 +272,12 @@ impl Nano {
     }
 
     pub(crate) fn priority(&self) -> i32 {
-        self.rare().map_or(0, |rare| rare.priority)
+        self.description().map_or(0, |described| described.priority)
     }
 
     /// Whether it is of that scope. For tasks that can be named.
     pub(crate) fn is_of(&self, scope: ScopeId) -> bool {
-        self.rare().is_some_and(|rare| rare.scope == scope)
+        self.description().is_some_and(|described| described.scope == scope)
     }
 
     /// True when it has no dependences and nothing can name it.
@@ -386,7 +287,7 @@ impl Nano {
 
     /// True when its body and all its children are done. For tasks that can be named.
     pub(crate) fn is_finished(&self) -> bool {
-        self.rare().is_some_and(|rare| rare.successors.is_closed())
+        self.description().is_some_and(|described| described.successors.is_closed())
     }
 
     /// Makes `self` wait for `predecessor`, unless that is finished.
@@ -394,7 +295,7 @@ impl Nano {
     /// # Safety
     /// - The caller creates `self`, and holds its share. `this` is the queue's reference to `self`.
     pub(crate) unsafe fn follow(&self, this: NanoPtr, predecessor: &Nano) {
-        let Some(before) = predecessor.rare() else { return };
+        let Some(before) = predecessor.description() else { return };
         if predecessor.is_finished() {
             if predecessor.is_skipped() {
                 self.skip();
@@ -404,8 +305,8 @@ impl Nano {
         // Counted before it is pushed: the predecessor may finish in between.
         self.node.inputs.add(1);
         let link = self
-            .rare()
-            .and_then(|rare| rare.inline_link(this))
+            .description()
+            .and_then(|described| described.inline_link(this))
             .unwrap_or_else(|| Link::boxed(this));
         // SAFETY: - the link is fresh; an inline one stays in place until all predecessors have
         // released `self`.
@@ -425,9 +326,10 @@ impl Nano {
     /// # Safety
     /// - The caller creates `self`.
     pub(crate) unsafe fn set_mutexes(&self, mutexes: Vec<Arc<TaskMutex<NanoPtr>>>) {
-        let rare = self.rare().expect("a task with dependences was described in detail");
-        // SAFETY: - the creator's until it is ready.
-        unsafe { *rare.mutexes.get() = mutexes };
+        let described =
+            self.description().expect("a task with dependences was described in detail");
+        // SAFETY: - caller's contract.
+        unsafe { described.set_mutexes(mutexes) };
     }
 
     /// What has to be passed before the start.
@@ -436,44 +338,41 @@ impl Nano {
     /// - The caller moves it on.
     #[inline]
     pub(crate) unsafe fn mutexes(&self) -> &[Arc<TaskMutex<NanoPtr>>] {
-        match self.rare() {
-            // SAFETY: - not written once the creator has given its share up.
-            Some(rare) => unsafe { &*rare.mutexes.get() },
+        match self.description() {
+            // SAFETY: - caller's contract.
+            Some(described) => unsafe { described.mutexes() },
             None => &[],
         }
     }
 
     /// How many mutexes are passed.
     pub(crate) fn claimed(&self) -> usize {
-        self.rare().map_or(0, |rare| rare.claimed.get())
+        self.description().map_or(0, |described| described.claimed.get())
     }
 
     /// One more mutex is passed. By the thread that moves it on.
     pub(crate) fn note_claim(&self) {
-        if let Some(rare) = self.rare() {
-            rare.claimed.set(rare.claimed.get() + 1);
+        if let Some(described) = self.description() {
+            described.claimed.set(described.claimed.get() + 1);
         }
     }
 
     /// Not to be started: what it depends on failed. So its own successors are not started either.
     pub(crate) fn skip(&self) {
-        // ORDERING: Relaxed - the release of the share, or the closing of the successors, carries
-        // it.
-        if let Some(rare) = self.rare() {
-            rare.skip.store(true, Relaxed);
+        if let Some(described) = self.description() {
+            described.skip();
         }
     }
 
     /// Closes the list of its successors and calls `take` with each, oldest first. Once.
     pub(crate) fn close_successors(&self, take: impl FnMut(NanoPtr)) {
-        if let Some(rare) = self.rare() {
-            rare.successors.close(take);
+        if let Some(described) = self.description() {
+            described.successors.close(take);
         }
     }
 
     pub(crate) fn is_skipped(&self) -> bool {
-        // ORDERING: Relaxed - see `skip`.
-        self.rare().is_some_and(|rare| rare.skip.load(Relaxed))
+        self.description().is_some_and(Description::is_skipped)
     }
 
     pub(crate) fn is_started(&self) -> bool {
@@ -482,20 +381,20 @@ impl Nano {
 
     /// Bytes of stack that it asked for; 0: the default.
     pub(crate) fn stack_size(&self) -> usize {
-        self.rare().map_or(0, |rare| rare.stack_size)
+        self.description().map_or(0, |described| described.stack_size)
     }
 
     /// What its own tasks have that say nothing themselves.
     #[inline]
     pub(crate) fn inherited(&self) -> Inherited {
-        self.rare().map_or(Inherited::NONE, |rare| rare.inherited)
+        self.description().map_or(Inherited::NONE, |described| described.inherited)
     }
 
     /// Which one it is, for the report of an overflow. By its home, before it starts.
     pub(crate) fn label(&self) -> Label {
         let name = self
-            .rare()
-            .and_then(|rare| rare.name.as_deref())
+            .description()
+            .and_then(|described| described.name.as_deref())
             .map(|name| ptr::from_ref(name.as_bytes()));
         let (creator, number) = self.node.origin();
         Label { name, creator, number }
@@ -504,7 +403,7 @@ impl Nano {
     /// It may go on whenever its wait is over. Else only when all that were started after it on its
     /// thread have ended, but for those that are suspendable themselves.
     pub(crate) fn is_suspendable(&self) -> bool {
-        self.rare().is_some_and(|rare| rare.is_suspendable)
+        self.description().is_some_and(|described| described.is_suspendable)
     }
 
     /// Why it does not run. By its home.
@@ -536,9 +435,9 @@ impl Nano {
 impl Drop for Nano {
     /// Only what is counted is dropped.
     fn drop(&mut self) {
-        if let Some(rare) = self.node.description() {
+        if let Some(described) = self.node.description() {
             // SAFETY: - made by `new`, and no reference to the descriptor is left.
-            drop(unsafe { Box::from_raw(rare.cast::<Rare>()) });
+            drop(unsafe { Box::from_raw(described.cast::<Description<NanoPtr>>()) });
         }
     }
 }

@@ -5,7 +5,8 @@
 //! Models hand tasks over themselves, since loom does not see into the queues, which are a
 //! library's; and tasks run on the member's own stack.
 
-use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
+use crate::tasks::description::{ScopeId, Traits};
+use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::node::{Node, TaskWait};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::Seat;

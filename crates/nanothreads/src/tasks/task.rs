@@ -1,7 +1,8 @@
 //! Descriptions of tasks: dependences, priority, name, stack size.
 
 use crate::tasks::depend::Access;
-use crate::tasks::descriptor::{Nano, NanoPtr, ScopeId, Traits};
+use crate::tasks::description::{ScopeId, Traits};
+use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::scope::Scope;
 use std::borrow::Cow;
 use std::fmt;

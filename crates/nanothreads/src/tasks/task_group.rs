@@ -1,6 +1,6 @@
 //! Groups whose tasks have settings in common: the size of their stacks, a name, a priority.
 
-use crate::tasks::descriptor::Traits;
+use crate::tasks::description::Traits;
 use crate::tasks::inherited::{Inherited, Settings};
 use crate::tasks::node::Node;
 use crate::tasks::scope::{Scope, run_and_join};
