@@ -98,6 +98,7 @@ impl ParFor {
     ///
     /// # Panics
     /// With the payload of the first iteration that panics; chunks not started by then are skipped.
+    #[doc(alias = "for_each")]
     pub fn run<F: Fn(usize) + Sync>(self, body: F) {
         // The body moves along: what the workers need is in one place.
         self.run_chunks(move |chunk| chunk.for_each(&body));

@@ -107,6 +107,7 @@ impl ParFor {
     /// # Panics
     /// As [`ParFor::run`]; elements that were made are dropped. Where memory for the elements is
     /// not to be had, as `Vec::with_capacity`.
+    #[doc(alias = "map")]
     pub fn collect<T: Send, F: Fn(usize) -> T + Sync>(self, map: F) -> Vec<T> {
         let (range, schedule) = self.plan(Schedule::Static);
         let (start, length) = (range.start, range.len());
@@ -148,12 +149,17 @@ impl ParFor {
     /// ```
     /// let even = nanothreads::par_for(0..10).filter_map(|i| (i % 2 == 0).then_some(i * 10));
     /// assert_eq!(even, [0, 20, 40, 60, 80]);
+    ///
+    /// // The numbers themselves: a filter.
+    /// let sevens = nanothreads::par_for(0..30).filter_map(|i| (i % 7 == 0).then_some(i));
+    /// assert_eq!(sevens, [0, 7, 14, 21, 28]);
     /// ```
     /// Cost: a vector for each member, or for each chunk of schedules that deal in turns; then a
     /// copy of each element to its place.
     ///
     /// # Panics
     /// As [`ParFor::run`].
+    #[doc(alias = "filter")]
     pub fn filter_map<T: Send, F: Fn(usize) -> Option<T> + Sync>(self, map: F) -> Vec<T> {
         self.flat_map(map)
     }

@@ -24,9 +24,23 @@ impl ParFor {
     /// let text = par_for(0..10).reduce(String::new(), |i| i.to_string(), |a, b| a + &b);
     /// assert_eq!(text, "0123456789");
     /// ```
+    /// Where nothing is an identity, `None` is one:
+    /// ```
+    /// let longer = |a: &'static str, b: &'static str| if b.len() > a.len() { b } else { a };
+    /// let either = |a: Option<_>, b: Option<_>| match (a, b) {
+    ///     (Some(a), Some(b)) => Some(longer(a, b)),
+    ///     (a, b) => a.or(b),
+    /// };
+    /// let words = ["fork", "barrier", "join"];
+    /// let longest = |n| nanothreads::par_for(0..n).reduce(None, |i| Some(words[i]), either);
+    /// assert_eq!((longest(3), longest(0)), (Some("barrier"), None));
+    /// ```
     ///
     /// # Panics
     /// With the payload of the first call that panics.
+    #[doc(alias = "map_reduce")]
+    #[doc(alias = "reduce_with")]
+    #[doc(alias = "sum")]
     pub fn reduce<T, M, C>(self, identity: T, map: M, combine: C) -> T
     where
         T: Send,
@@ -55,6 +69,7 @@ impl ParFor {
     ///
     /// # Panics
     /// As [`ParFor::reduce`].
+    #[doc(alias = "fold")]
     pub fn reduce_chunks<T, M, C>(self, identity: T, map: M, combine: C) -> T
     where
         T: Send,
