@@ -3,11 +3,14 @@
 //!
 //! Nodes, descriptors, the pool, ends of children and the wait of a creator are the shipped ones.
 //! Models hand tasks over themselves, since loom does not see into the queues, which are a
-//! library's; and tasks run on the member's own stack.
+//! library's; and tasks run on the member's own stack. So does a nano-thread that suspends: it is
+//! switched away from and resumed by calls and returns, and its fiber is an address.
 
+use crate::tasks::body::Body;
 use crate::tasks::description::{ScopeId, Traits};
 use crate::tasks::descriptor::{Nano, NanoPtr};
-use crate::tasks::node::{Node, TaskWait};
+use crate::tasks::fiber::Fiber;
+use crate::tasks::node::{Node, Phase, TaskWait, Waiter};
 use crate::tasks::scheduler::Scheduler;
 use crate::tasks::seat::Seat;
 use engine::wait_point::Look;
@@ -36,6 +39,25 @@ pub(super) struct Child(NanoPtr);
 /// A task that others may come after.
 #[derive(Clone)]
 pub(super) struct Named(Arc<Nano>);
+
+/// A nano-thread that runs on member 0, and a group of its own, at which it waits.
+pub(super) struct Suspender {
+    nano: NanoPtr,
+    group: Box<Node>,
+}
+
+/// A share of a suspender's group: what it waits for.
+#[derive(Debug)]
+pub(super) struct Pending(*const Node);
+
+// SAFETY: - loom checks what the protocols under test promise.
+unsafe impl Send for Pending {}
+
+impl fmt::Debug for Suspender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Suspender").finish_non_exhaustive()
+    }
+}
 
 impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,7 +118,7 @@ impl Team {
     fn described(&self, task: impl FnOnce() + Send + 'static) -> (NanoPtr, Arc<Nano>) {
         self.creator.share_for_child();
         // SAFETY: - the task borrows nothing.
-        let body = unsafe { crate::tasks::body::Body::new(move |_| task()) };
+        let body = unsafe { Body::new(move |_| task()) };
         let nano = Nano::new(&self.creator, body, (Traits::default(), NOWHERE), 0, 0);
         (NanoPtr::new(Arc::clone(&nano)), nano)
     }
@@ -161,6 +183,116 @@ impl Team {
             });
         };
         self.creator.await_children(|| None, sleep);
+    }
+
+    /// Starts a nano-thread on member 0.
+    ///
+    /// # Safety
+    /// - As [`Self::spawn`].
+    pub(super) unsafe fn start(&self, is_suspendable: bool) -> Suspender {
+        self.creator.share_for_child();
+        // SAFETY: - it borrows nothing.
+        let body = unsafe { Body::new(|_| ()) };
+        let traits = Traits { is_suspendable, ..Traits::default() };
+        let nano = NanoPtr::new(Nano::new(&self.creator, body, (traits, NOWHERE), 0, 0));
+        // SAFETY: - created just now.
+        unsafe { nano.get() }.node.start(0);
+        // SAFETY: - started just now: what it would do, the model does.
+        unsafe { nano.discard_body() };
+        Suspender { nano, group: Box::new(Node::running(nano.node(), 0)) }
+    }
+
+    /// Creates a plain task in the group.
+    ///
+    /// # Safety
+    /// - As [`Self::spawn`]; the suspender suspends before it ends.
+    pub(super) unsafe fn spawn_into(
+        &self,
+        suspender: &Suspender,
+        task: impl FnOnce() + Send + 'static,
+    ) -> Child {
+        suspender.group.share_for_child();
+        // SAFETY: - caller's contract.
+        let seat = unsafe { self.seat(0) };
+        let memory = (seat.free_lists(), &self.scheduler.store);
+        let number = seat.next_number();
+        // SAFETY: - the task borrows nothing.
+        Child(unsafe { NanoPtr::plain(memory, &*suspender.group, 0, number, move |_| task()) })
+    }
+
+    /// `pending` has happened: by any thread, as a completion.
+    pub(super) fn complete(&self, pending: Pending) {
+        // SAFETY: - the share that `Suspender::pending` took.
+        let ready = unsafe { self.scheduler.release(None, pending.0, 1) };
+        assert!(ready.is_none(), "the owner of the group waits");
+    }
+
+    /// The same, by a thread that looks at the group once more when its owner was woken.
+    pub(super) fn complete_late(&self, pending: Pending) {
+        let group = pending.0;
+        self.complete(pending);
+        // SAFETY: - the models keep the memory; loom judges the access.
+        unsafe { (*group).wait() };
+    }
+
+    /// The nano-thread waits for its group, switched away from; `meanwhile` its member runs that
+    /// child. Asserts that it is resumed once, on the fiber that it left.
+    ///
+    /// # Safety
+    /// - As [`Self::spawn`].
+    pub(super) unsafe fn suspend(&self, suspender: &Suspender, meanwhile: Option<Child>) {
+        // SAFETY: - caller's contract.
+        let seat = unsafe { self.seat(0) };
+        let nano = suspender.nano;
+        // Never looked into.
+        let fiber: *const Fiber = ptr::without_provenance(align_of::<Fiber>());
+        let leave = |wait: &TaskWait| {
+            // SAFETY: - started on this thread.
+            unsafe { seat.note_pause(nano) };
+            if let Some(child) = meanwhile {
+                let next = seat.run_here(child.0, None);
+                assert!(next.is_none(), "nothing comes after it");
+                seat.give_up_held();
+            }
+            let mut due = None;
+            self.scheduler.members[0].point.sleep_until(|| {
+                due = seat.next_due();
+                Look::from(due.is_some())
+            });
+            assert_eq!(due, Some(nano));
+            assert!(wait.is_signalled(), "resumed before its wait was over");
+            // SAFETY: - it is suspended.
+            assert!(ptr::eq(unsafe { nano.get().fiber() }, fiber), "not where it left");
+        };
+        suspender.group.await_children(|| Some(Waiter { nano, fiber }), leave);
+        assert_eq!(seat.next_due(), None, "resumed twice");
+    }
+
+    /// The nano-thread ends. Returns its group, which no thread may use any more.
+    ///
+    /// # Safety
+    /// - As [`Self::spawn`].
+    pub(super) unsafe fn finish(&self, suspender: Suspender) -> Box<Node> {
+        let Suspender { nano, group } = suspender;
+        // SAFETY: - caller's contract.
+        let seat = unsafe { self.seat(0) };
+        assert_eq!(seat.next_due(), None, "resumed once more than it was suspended");
+        // SAFETY: - it ends below.
+        let this = unsafe { nano.get() };
+        this.node.set_phase(Phase::Ended);
+        // SAFETY: - its own shares; the seat is ours.
+        let next =
+            unsafe { self.scheduler.release(Some(seat), nano.node(), this.node.own_shares()) };
+        assert!(next.is_none(), "nothing comes after it");
+        group
+    }
+}
+
+impl Suspender {
+    /// Something to wait for.
+    pub(super) fn pending(&self) -> Pending {
+        self.group.share_for_child();
+        Pending(&raw const *self.group)
     }
 }
 

@@ -7,6 +7,7 @@ mod inbox;
 mod scheduler;
 mod sleepers;
 mod successors;
+mod suspension;
 mod vacancies;
 
 use platform::sync::HandCell;

@@ -106,6 +106,25 @@ impl Own {
     }
 }
 
+/// For the models, where the stack that is left is the member's own.
+#[cfg(all(test, loom))]
+impl Seat<'_> {
+    /// As the loop that had resumed `nano`, once that was switched away from because it waits.
+    ///
+    /// # Safety
+    /// - It was started on this thread.
+    pub(super) unsafe fn note_pause(self, nano: NanoPtr) {
+        // SAFETY: - caller's contract.
+        unsafe { self.own().local.push_paused(nano, false) };
+    }
+
+    /// What may go on, if any.
+    pub(super) fn next_due(self) -> Option<NanoPtr> {
+        self.receive();
+        self.own().local.pop_due()
+    }
+}
+
 /// What a nano-thread's closure is called with: which one it is, and where it runs.
 pub(super) struct Start<'a> {
     pub(super) nano: NanoPtr,
