@@ -144,6 +144,11 @@ impl Manager {
 
     /// The command that runs an unmodified program under this manager.
     pub(crate) fn run(&self, program: &Path) -> Command {
+        self.run_with(&[], program)
+    }
+
+    /// The same with further options.
+    pub(crate) fn run_with(&self, options: &[&str], program: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command
             .arg("run")
@@ -151,6 +156,7 @@ impl Manager {
             .arg(&self.socket)
             .arg("--lib")
             .arg(&self.library)
+            .args(options)
             .arg("--")
             .arg(program);
         command

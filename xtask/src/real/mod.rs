@@ -4,6 +4,7 @@
 mod found;
 mod install;
 mod pair;
+mod pools;
 mod runtime;
 mod subject;
 mod table;
@@ -32,6 +33,9 @@ const ROUNDS: u32 = 4;
 /// Between those: an idle thread of the original spins for some milliseconds, one of libomp for
 /// 200.
 const PAUSE: Duration = Duration::from_millis(250);
+/// Between the starts of copies on threads that the library does not know: the manager has attached
+/// the one before then, and `--tell-share` counts it.
+const ATTACHED: Duration = Duration::from_millis(1200);
 /// What to run.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -120,16 +124,22 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         cap: Duration::from_secs_f64(cap),
         folder,
     };
-    println!("{}", table::head());
+    let (unknown, known): (Vec<_>, Vec<_>) =
+        names.iter().copied().partition(|name| pools::NAMES.contains(name));
+    if !known.is_empty() {
+        println!("{}", table::head());
+    }
     let mut rows = Vec::new();
-    let singles = if options.pairs { &[][..] } else { &names[..] };
+    let (singles, unknown) =
+        if options.pairs { (&[][..], &[][..]) } else { (&known[..], &unknown[..]) };
     let outcome = singles
         .iter()
         .try_for_each(|&name| match stage.install(workspace, name)? {
             Some(subject) => stage.measure(&subject, &mut rows),
             None => Ok(()),
         })
-        .and_then(|()| stage.pairs(workspace, &names, &mut rows));
+        .and_then(|()| stage.pairs(workspace, &names, &mut rows))
+        .and_then(|()| stage.unknown(workspace, unknown, &mut rows));
     let ended = stage.manager.finish();
     drop(household);
     // Also of a comparison that failed.
@@ -169,13 +179,31 @@ impl Stage {
         }
     }
 
+    /// Measures the programs on threads that the library does not know, in a table of their own.
+    fn unknown(
+        &mut self,
+        workspace: &Workspace,
+        names: &[&'static str],
+        rows: &mut Vec<Row>,
+    ) -> anyhow::Result<()> {
+        if !names.is_empty() {
+            println!("\n{}", table::head_of_unknown());
+        }
+        for &name in names {
+            if let Some(subject) = self.install(workspace, name)? {
+                self.measure(&subject, rows)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Measures a program in all settings.
     fn measure(&mut self, subject: &Subject, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-        let mut expected = None;
+        let mut expected = subject.is_unknown.then(|| Found::Numbers(vec![pools::SUM]));
         for setting in Setting::ALL {
             let mut row = Row::new(subject.name, setting);
             for turn in 0..self.repeats {
-                let found = if setting == Setting::Alone {
+                let found = if setting == Setting::Alone && !subject.is_unknown {
                     self.alone(subject, turn)
                 } else {
                     self.beside_others(subject, setting, turn, &row)
@@ -196,10 +224,10 @@ impl Stage {
             .command
             .split_first()
             .map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
-        let mut command = if subject.is_run && runtime == Runtime::Managed {
-            self.manager.run(Path::new(&program))
-        } else {
-            Command::new(program)
+        let mut command = match runtime {
+            Runtime::Managed if subject.is_run => self.manager.run(Path::new(&program)),
+            Runtime::Told => self.manager.run_with(&["--tell-share"], Path::new(&program)),
+            _ => Command::new(program),
         };
         command.args(arguments);
         if subject.is_timed_outside {
@@ -222,7 +250,7 @@ impl Stage {
         }
         let mut found = Vec::new();
         for (runtime, copies) in &mut copies {
-            self.ready(*runtime, copies)?;
+            self.ready(subject, *runtime, copies)?;
         }
         for _ in 0..ROUNDS {
             for (runtime, copies) in &mut copies {
@@ -257,7 +285,9 @@ impl Stage {
     ) -> anyhow::Result<Vec<Run>> {
         let count = if let Setting::Copies(count) = setting { count } else { 1 };
         let mut found = Vec::new();
-        for runtime in self.runtimes.clone() {
+        let runtimes =
+            if subject.is_unknown { Runtime::UNKNOWN.to_vec() } else { self.runtimes.clone() };
+        for runtime in runtimes {
             if row.killed.contains(&runtime) {
                 continue;
             }
@@ -267,7 +297,7 @@ impl Stage {
                 _ => None,
             };
             let mut copies = self.start(subject, runtime, turn, count)?;
-            self.ready(runtime, &mut copies)?;
+            self.ready(subject, runtime, &mut copies)?;
             let works = self.work(subject, runtime, turn, &mut copies, count)?;
             let was_killed: Vec<bool> = works.iter().map(|(_, found)| found.is_none()).collect();
             let mut index = 0;
@@ -292,23 +322,38 @@ impl Stage {
         count: usize,
     ) -> anyhow::Result<Vec<Prompted>> {
         if subject.is_timed_outside {
-            if let Some(library) = self.places.library(runtime) {
+            if let Some(library) = self.places.library(runtime, subject) {
                 must_preload(self.command(subject, runtime, turn, 0), library)
                     .with_context(|| runtime.name())?;
             }
             return Ok(Vec::new());
         }
         (0..count)
-            .map(|copy| Prompted::start(self.command(subject, runtime, turn, copy)))
+            .map(|copy| {
+                let mut copy = Prompted::start(self.command(subject, runtime, turn, copy))?;
+                if subject.is_unknown {
+                    copy.await_ready()?;
+                    sleep(ATTACHED);
+                }
+                Ok(copy)
+            })
             .collect::<anyhow::Result<_>>()
             .with_context(|| runtime.name())
     }
 
     /// Waits for their preparation, and checks that they run on what they should.
-    fn ready(&self, runtime: Runtime, copies: &mut [Prompted]) -> anyhow::Result<()> {
+    fn ready(
+        &self,
+        subject: &Subject,
+        runtime: Runtime,
+        copies: &mut [Prompted],
+    ) -> anyhow::Result<()> {
         for copy in copies {
-            copy.await_ready().with_context(|| runtime.name())?;
-            if let Some(library) = self.places.library(runtime) {
+            // Others were, one after the other.
+            if !subject.is_unknown {
+                copy.await_ready().with_context(|| runtime.name())?;
+            }
+            if let Some(library) = self.places.library(runtime, subject) {
                 copy.must_have_loaded(library).with_context(|| runtime.name())?;
             }
         }

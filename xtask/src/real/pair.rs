@@ -61,7 +61,9 @@ impl Stage {
         for subject in pair {
             copies.extend(self.start(subject, runtime, turn, 1)?);
         }
-        self.ready(runtime, &mut copies)?;
+        for (subject, copy) in pair.into_iter().zip(copies.chunks_mut(1)) {
+            self.ready(subject, runtime, copy)?;
+        }
         let works = self.prompt(&mut copies).with_context(|| runtime.name())?;
         for ((subject, copy), work) in pair.into_iter().zip(copies).zip(&works) {
             if work.1.is_some() {

@@ -24,6 +24,8 @@ pub(super) enum Runtime {
     Exact,
     /// Ours with one.
     Managed,
+    /// A program that is told at its start how many processors a newcomer gets.
+    Told,
 }
 
 impl Runtime {
@@ -49,6 +51,11 @@ impl Runtime {
         Runtime::Managed,
     ];
 
+    /// The table's and the turns of programs on threads that the library does not know. One of them
+    /// at a time is there: `Told` counts the programs.
+    pub(super) const UNKNOWN: [Runtime; 4] =
+        [Runtime::One, Runtime::Libgomp, Runtime::Managed, Runtime::Told];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Runtime::Libgomp => "libgomp",
@@ -58,6 +65,7 @@ impl Runtime {
             Runtime::Nanos => "nanos",
             Runtime::Exact => "exact",
             Runtime::Managed => "managed",
+            Runtime::Told => "told",
         }
     }
 }
@@ -73,12 +81,15 @@ pub(super) struct Places {
 }
 
 /// Variables with these beginnings say how a program runs: only ours are kept.
-const STEERING: [&str; 6] = ["OMP_", "GOMP_", "KMP_", "NANOS_", "OPENBLAS_", "LD_"];
+const STEERING: [&str; 8] =
+    ["OMP_", "GOMP_", "KMP_", "NANOS_", "OPENBLAS_", "LD_", "GOMAXPROCS", "RAYON_"];
 
 impl Places {
-    /// What is loaded before the program's own runtime; `None`: nothing.
-    pub(super) fn library(&self, runtime: Runtime) -> Option<&Path> {
+    /// What is loaded before the program's own runtime; `None`: nothing, or what `cpumgr run` finds
+    /// right.
+    pub(super) fn library(&self, runtime: Runtime, subject: &Subject) -> Option<&Path> {
         match runtime {
+            _ if subject.is_unknown => None,
             Runtime::Nanos | Runtime::Exact | Runtime::Managed => Some(&self.drop_in),
             Runtime::Libomp => self.libomp.as_deref(),
             _ => None,
@@ -119,10 +130,10 @@ impl Places {
         either(runtime == Runtime::Libomp, name, "NOT_HOT_TEAMS_MAX_LEVEL", value.into());
         // By default such teams follow what the program finds out by itself.
         either(runtime == Runtime::Exact, "NANOS_SIZER", "NOT_SIZER", "manager".into());
-        let library = self.library(runtime);
+        let library = self.library(runtime, subject);
         let preloaded = library.unwrap_or(&self.drop_in).as_os_str().to_owned();
         either(library.is_some(), "LD_PRELOAD", "NO_PRELOAD", preloaded);
-        let is_managed = runtime == Runtime::Managed;
+        let is_managed = matches!(runtime, Runtime::Managed | Runtime::Told);
         let manager = if is_managed { self.socket.clone().into() } else { "off".into() };
         set("NANOS_CPUMGR", manager);
         set("TURN", "x".repeat(1 + 16 * turn as usize).into());
@@ -148,6 +159,7 @@ mod tests {
             is_timed_outside: false,
             is_run: false,
             is_stranger: false,
+            is_unknown: false,
         };
         let of = |runtime, turn| places.environment(runtime, &subject, turn);
         let has = |runtime, name: &str| of(runtime, 0).get(&OsString::from(name)).cloned();
@@ -167,5 +179,9 @@ mod tests {
         assert_eq!(has(Runtime::Nanos, "OPENBLAS_NUM_THREADS"), Some(OsString::new()));
         let length = |turn| of(Runtime::One, turn)[&OsString::from("TURN")].len();
         assert_eq!(length(2) - length(1), 16);
+        let unknown = Subject { is_unknown: true, ..subject };
+        let told = places.environment(Runtime::Told, &unknown, 0);
+        assert_eq!(told[&OsString::from("NANOS_CPUMGR")], "/s");
+        assert!(!told.contains_key(&OsString::from("LD_PRELOAD")), "cpumgr run knows better");
     }
 }

@@ -7,10 +7,11 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use super::install::{OPENMP, POOLS, packages, succeed, wheels};
+use super::pools;
 use crate::setup::{Workspace, find_program};
 
 /// The programs' names.
-pub(super) const NAMES: [&str; 21] = [
+pub(super) const NAMES: [&str; 26] = [
     "kmeans",
     "hist",
     "xgboost",
@@ -32,6 +33,11 @@ pub(super) const NAMES: [&str; 21] = [
     "svd-openmp",
     "gemm",
     "gemm-pauses",
+    "spin",
+    "rayon",
+    "go",
+    "java",
+    "node",
 ];
 /// Wheels with OpenMP alone.
 const OF_OPENMP: [&str; 3] = ["kmeans", "hist", "xgboost"];
@@ -70,6 +76,9 @@ pub(super) struct Subject {
     pub(super) is_run: bool,
     /// It never asks.
     pub(super) is_stranger: bool,
+    /// On threads that the library does not know: it has rows of its own kind, as it is, and under
+    /// `cpumgr run` without and with `--tell-share`.
+    pub(super) is_unknown: bool,
 }
 
 impl Subject {
@@ -82,7 +91,8 @@ impl Subject {
         let source = workspace.root.join("tests/real");
         let script =
             |python: PathBuf| vec![python.into(), source.join("subjects.py").into(), name.into()];
-        let is_stranger = STRANGERS.contains(&name);
+        let is_unknown = pools::NAMES.contains(&name);
+        let is_stranger = is_unknown || STRANGERS.contains(&name);
         let of = |command, environment| Subject {
             name,
             command,
@@ -90,7 +100,11 @@ impl Subject {
             is_timed_outside: false,
             is_run: is_stranger || BY_PATH.contains(&name),
             is_stranger,
+            is_unknown,
         };
+        if is_unknown {
+            return Ok(of(pools::build(workspace, folder, name)?, vec![]));
+        }
         if OF_OPENMP.contains(&name) {
             return Ok(of(script(wheels(folder, &OPENMP)?), vec![]));
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::Setting;
 use super::runtime::Runtime;
+use super::{Setting, pools};
 use crate::measure::median;
 
 /// A program in one setting.
@@ -24,6 +24,15 @@ pub(super) fn head() -> String {
         "| program | setting | {names} | nanos ratio | exact ratio | managed ratio | pair by pair \
          |\n|{}",
         "---|".repeat(Runtime::COLUMNS.len() + 6)
+    )
+}
+
+/// The same of the programs on threads that the library does not know.
+pub(super) fn head_of_unknown() -> String {
+    format!(
+        "| program | setting | one | original | managed | told | managed ratio | told ratio \
+         |\n|{}",
+        "---|".repeat(8)
     )
 }
 
@@ -47,34 +56,45 @@ impl Row {
         let kind = if self.setting == Setting::Alone { Runtime::Libgomp } else { Runtime::One };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.2}"));
         let mut cells = vec![self.program.to_owned(), self.setting.name()];
-        for runtime in Runtime::COLUMNS {
+        let is_unknown = pools::NAMES.contains(&self.program);
+        let columns: &[Runtime] = if is_unknown { &Runtime::UNKNOWN } else { &Runtime::COLUMNS };
+        for &runtime in columns {
             let bound = if self.killed.contains(&runtime) { ">" } else { "" };
             cells.push(format!("{bound}{}", shown(self.median(runtime))));
+        }
+        if is_unknown {
+            for runtime in [Runtime::Managed, Runtime::Told] {
+                cells.push(shown(self.pair_by_pair(runtime, kind)));
+            }
+            return format!("| {} |", cells.join(" | "));
         }
         for runtime in [Runtime::Nanos, Runtime::Exact, Runtime::Managed] {
             let ratio = self.median(runtime).zip(self.median(kind));
             cells.push(shown(ratio.map(|(ours, theirs)| ours / theirs)));
         }
-        let pairs = self.times(Runtime::Managed).iter().zip(self.times(kind));
-        let pairs: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
-        cells.push(shown((!pairs.is_empty()).then(|| median(&pairs))));
+        cells.push(shown(self.pair_by_pair(Runtime::Managed, kind)));
         format!("| {} |", cells.join(" | "))
+    }
+
+    fn pair_by_pair(&self, ours: Runtime, theirs: Runtime) -> Option<f64> {
+        let pairs = self.times(ours).iter().zip(self.times(theirs));
+        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
+        (!ratios.is_empty()).then(|| median(&ratios))
     }
 
     /// One line of the record.
     pub(super) fn json(&self) -> String {
         let names = |runtime: &Runtime| runtime.name().to_owned();
-        let times: Map<String, Value> = Runtime::COLUMNS
-            .iter()
-            .map(|runtime| (names(runtime), json!(self.times(*runtime))))
-            .collect();
+        let all = Runtime::COLUMNS.into_iter().chain([Runtime::Told]);
+        let times: Map<String, Value> =
+            all.clone().map(|runtime| (names(&runtime), json!(self.times(runtime)))).collect();
         let mut row = json!({
             "program": self.program,
             "setting": self.setting.name(),
             "killed": self.killed.iter().map(names).collect::<Vec<_>>(),
             "times": times,
         });
-        for runtime in Runtime::COLUMNS {
+        for runtime in all {
             if let Some(median) = self.median(runtime) {
                 row[runtime.name()] = median.into();
             }
@@ -116,6 +136,16 @@ mod tests {
         assert!(beside.starts_with("| svd | beside kmeans | - |"), "{beside}");
         let columns = |text: &str| text.matches('|').count();
         assert!(head().lines().all(|line| columns(line) == columns(&none)), "{}", head());
+    }
+
+    #[test]
+    fn a_line_of_unknown_threads_has_what_they_run_on() {
+        let times = [(Runtime::One, 2.0), (Runtime::Managed, 3.0), (Runtime::Told, 2.5)];
+        let times = times.map(|(runtime, seconds)| (runtime, vec![seconds]));
+        let row = Row { times: BTreeMap::from(times), ..Row::new("go", Setting::Copies(2)) };
+        assert_eq!(row.line(), "| go | 2 copies | 2.00 | - | 3.00 | 2.50 | 1.50 | 1.25 |");
+        let columns = |text: &str| text.matches('|').count();
+        assert!(head_of_unknown().lines().all(|line| columns(line) == columns(&row.line())));
     }
 
     #[test]
