@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     cases.extend(nested::cases());
     cases.extend(sizes::cases());
     cases.extend(gap::cases());
-    harness::run(Bench { name: "fork_join", cases, seconds: 220.0 })
+    harness::run(Bench { name: "fork_join", cases, seconds: 220.0, programs: false })
 }
 
 /// Our forms of both work descriptors; each names its dispatch.

@@ -10,7 +10,8 @@
 //! 3. Before and after each sample the parent measures the round trip of one cache line between the
 //!    two processors. The sample checks the case's result: a wrong one fails the bench.
 //! 4. Samples whose round trips differ by more than [`AGREE`] are dropped: the processors moved
-//!    meanwhile. The others are sorted into near and far ([`FAR_NS`]).
+//!    meanwhile. The others are sorted into near and far ([`FAR_NS`]). A bench of whole programs
+//!    keeps all, and sorts none.
 //! 5. The table has medians with the least and the most of the samples, the median of the samples'
 //!    own ratios to their round trip, and the ratio to the first engine of the case, which is ours.
 //!    The raw record has every sample, also the dropped ones; a file beside it says on what it was
@@ -22,6 +23,7 @@
 #![allow(dead_code, reason = "each bench uses its part of the harness")]
 
 pub(crate) mod about;
+pub(crate) mod closing;
 pub(crate) mod native;
 pub(crate) mod options;
 pub(crate) mod place;
@@ -29,6 +31,7 @@ pub(crate) mod regions;
 mod report;
 pub(crate) mod round_trip;
 pub(crate) mod sample;
+pub(crate) mod situation;
 pub(crate) mod table;
 
 use options::Options;
@@ -57,6 +60,9 @@ pub(crate) struct Bench {
     pub cases: Vec<Case>,
     /// Time of a default run, without the builds.
     pub seconds: f64,
+    /// Whole programs, of milliseconds: no sample is dropped or sorted by its round trips, and the
+    /// closing table has our best form of each case beside the best peer.
+    pub programs: bool,
 }
 
 /// One construct, on each engine.
@@ -235,7 +241,7 @@ fn compare(bench: &Bench, options: &options::Compare) -> Result<bool, String> {
             engine.rows.iter().map(move |&row| (index, case, engine, row))
         })
         .collect();
-    let mut table = Table::default();
+    let mut table = Table::new(bench.programs);
     let seconds = options.seconds.unwrap_or(bench.seconds);
     let share = seconds / jobs.len().max(1) as f64;
     let mut spent = vec![0.0; jobs.len()];
@@ -280,6 +286,9 @@ fn compare(bench: &Bench, options: &options::Compare) -> Result<bool, String> {
     table.write(bench, options)?;
     if let Some(path) = &options.markdown {
         report::write_markdown(path, &table, bench, options)?;
+    }
+    if bench.programs {
+        print!("\n{}", closing::table(&table, bench, options));
     }
     Ok(right)
 }

@@ -82,6 +82,9 @@ pub(super) fn write_markdown(
         "\n{} samples dropped: their round trips before and after disagree.",
         table.dropped()
     );
+    if bench.programs {
+        let _ = write!(text, "\n{}", super::closing::table(table, bench, options));
+    }
     for line in wrong(table, bench) {
         let _ = writeln!(text, "\n{line}");
     }
@@ -89,7 +92,7 @@ pub(super) fn write_markdown(
 }
 
 /// A row of a Markdown table; a bar in a cell would end it.
-fn table_row(cells: &[&str]) -> String {
+pub(super) fn table_row(cells: &[&str]) -> String {
     format!("| {} |\n", cells.join(" | ").replace('\n', " "))
 }
 
@@ -100,7 +103,10 @@ fn legend() -> String {
     )
 }
 
-fn wanted<'a>(bench: &'a Bench, options: &'a Compare) -> impl Iterator<Item = (usize, &'a Case)> {
+pub(super) fn wanted<'a>(
+    bench: &'a Bench,
+    options: &'a Compare,
+) -> impl Iterator<Item = (usize, &'a Case)> {
     let is_wanted = |case: &Case| case.engines.iter().any(|engine| options.wants(case, engine));
     bench.cases.iter().enumerate().filter(move |(_, case)| is_wanted(case))
 }
@@ -131,7 +137,7 @@ impl Cells {
             format!("{bar}: {}", if *is_met { "met" } else { "MISSED" })
         };
         Self {
-            rtt: if line.far { "far" } else { "near" },
+            rtt: line.distance,
             round_trip: format!("{:.1}", line.round_trip),
             time: duration(line.time),
             // Of one sample there is none.

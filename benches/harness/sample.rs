@@ -78,7 +78,7 @@ impl Subject {
     }
 
     /// Time of `count` calls.
-    fn time(&mut self, count: u32) -> Duration {
+    pub(crate) fn time(&mut self, count: u32) -> Duration {
         let Some(prepare) = &mut self.prepare else {
             let start = Instant::now();
             for _ in 0..count {

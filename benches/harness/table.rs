@@ -48,7 +48,8 @@ pub(super) enum Line {
 pub(super) struct Measured {
     pub engine: String,
     pub row: &'static str,
-    pub far: bool,
+    /// How far the processors were from each other.
+    pub distance: &'static str,
     pub count: usize,
     /// In nanoseconds, as the time.
     pub round_trip: f64,
@@ -69,6 +70,8 @@ type Key = (usize, String, Row);
 /// All samples.
 #[derive(Default)]
 pub(crate) struct Table {
+    /// No sample is dropped or sorted by its round trips.
+    keeps_all: bool,
     kept: BTreeMap<Key, Vec<Sample>>,
     /// Rows that have nothing to measure, with the reason.
     closed: BTreeMap<Key, (bool, String)>,
@@ -78,6 +81,11 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// No samples yet.
+    pub(crate) fn new(keeps_all: bool) -> Self {
+        Self { keeps_all, ..Self::default() }
+    }
+
     /// True when the row will have no samples.
     pub(crate) fn is_closed(&self, case: usize, engine: &Engine, row: Row) -> bool {
         self.closed.contains_key(&(case, engine.name.clone(), row))
@@ -112,7 +120,7 @@ impl Table {
                         .chain(values.iter().map(f64::to_string))
                         .collect(),
                 );
-                if before.max(after) > AGREE * before.min(after) {
+                if !self.keeps_all && before.max(after) > AGREE * before.min(after) {
                     self.dropped += 1;
                     return false;
                 } else {
@@ -203,7 +211,11 @@ impl Table {
         Some(Line::Measured(Measured {
             engine: engine.name.clone(),
             row: row.name(),
-            far,
+            distance: match far {
+                _ if self.keeps_all => "any",
+                true => "far",
+                false => "near",
+            },
             count: samples.len(),
             round_trip: of(&|s| s.round_trip),
             time,
@@ -220,7 +232,7 @@ impl Table {
     }
 
     /// Peers of the run that have the construct, but no sample that counts.
-    fn missing<'a>(
+    pub(super) fn missing<'a>(
         &self,
         index: usize,
         case: &'a Case,
@@ -330,7 +342,13 @@ impl Table {
     fn samples(&self, index: usize, engine: &str, row: Row, far: bool) -> Vec<&Sample> {
         let all =
             self.kept.get(&(index, engine.to_owned(), row)).map(Vec::as_slice).unwrap_or_default();
-        all.iter().filter(|sample| (sample.round_trip > FAR_NS) == far).collect()
+        let is_far = |sample: &&Sample| !self.keeps_all && sample.round_trip > FAR_NS;
+        all.iter().filter(|sample| is_far(sample) == far).collect()
+    }
+
+    /// The median of a row whose samples are not sorted by their round trips.
+    pub(super) fn median(&self, index: usize, engine: &Engine) -> Option<f64> {
+        self.time(index, &engine.name, *engine.rows.first()?, false)
     }
 
     fn time(&self, index: usize, engine: &str, row: Row, far: bool) -> Option<f64> {
@@ -363,7 +381,7 @@ impl Table {
 const FIXED: [&str; 7] =
     ["case", "engine", "row", "round", "rtt_before_ns", "rtt_after_ns", "time_ns"];
 
-fn is_ours(engine: &Engine) -> bool {
+pub(super) fn is_ours(engine: &Engine) -> bool {
     engine.name.starts_with("nanothreads")
 }
 

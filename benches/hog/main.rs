@@ -17,11 +17,10 @@ mod harness;
 
 use harness::regions::{self, count, counted};
 use harness::sample::{Measure, Subject};
-use harness::{Bar, Bench, Case, Engine, Runtime, median, place};
-use platform::affinity::{CpuSet, Tid, set_affinity};
+use harness::situation::Hog;
+use harness::{Bar, Bench, Case, Engine, Runtime, median};
 use std::hint::black_box;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -57,7 +56,7 @@ fn main() -> ExitCode {
             bar: at.map(|_| Bar::Extra { index: 1, limit: 2.0 }),
         }
     });
-    harness::run(Bench { name: "hog", cases: cases.into(), seconds: 220.0 })
+    harness::run(Bench { name: "hog", cases: cases.into(), seconds: 220.0, programs: false })
 }
 
 /// A chain of dependent steps, which no compiler can shorten: work, not time.
@@ -110,35 +109,4 @@ fn alone() -> f64 {
         })
         .collect();
     median(&mut times)
-}
-
-/// A busy process; ended when this is dropped, and by the kernel when the sample dies.
-struct Hog(Child);
-
-impl Hog {
-    fn start(at: usize) -> Self {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: - prctl only sets a number in the new process; it allocates nothing and takes no
-        // lock.
-        unsafe {
-            command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            });
-        }
-        let child = command.spawn().expect("every system has /bin/sh");
-        let hog = Tid(child.id().cast_signed());
-        set_affinity(Some(hog), &CpuSet::single(place::processor(at)))
-            .expect("the hog is ours, and runs");
-        Self(child)
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        // It is there until it is waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -5,13 +5,18 @@
 //! engines share this process, each with threads of its own that sleep while the other's is timed:
 //! for one's own changes and a first look. The records against peers have a process for each.
 
+mod bodies;
+mod bytes;
 mod cholesky;
+mod escape;
 mod heat;
 mod histogram;
 mod kmeans;
 mod mandelbrot;
 mod nbody;
+mod partition;
 mod quicksort;
+mod tiles;
 mod words;
 
 use criterion::{Criterion, criterion_group, criterion_main};

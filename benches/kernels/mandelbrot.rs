@@ -1,24 +1,15 @@
 //! The Mandelbrot set: rows of very different cost.
 
+use crate::escape;
 use criterion::Criterion;
 use nanothreads::par_chunks_mut;
 use rayon::prelude::*;
 
 const WIDTH: usize = 512;
 const HEIGHT: usize = 512;
-const MOST: u16 = 300;
 
 fn row(y: usize, row: &mut [u16]) {
-    let ci = y as f64 / HEIGHT as f64 * 1.5 - 0.2;
-    for (x, pixel) in row.iter_mut().enumerate() {
-        let cr = x as f64 / WIDTH as f64 * 3.0 - 2.2;
-        let (mut re, mut im, mut steps) = (0.0_f64, 0.0_f64, 0);
-        while steps < MOST && re * re + im * im < 4.0 {
-            (re, im) = (re * re - im * im + cr, 2.0 * re * im + ci);
-            steps += 1;
-        }
-        *pixel = steps;
-    }
+    escape::row(y, HEIGHT, row);
 }
 
 fn image(paint: impl FnOnce(&mut [u16])) -> Vec<u16> {

@@ -28,5 +28,5 @@ fn main() -> ExitCode {
         engines: engines::all(kind),
         bar: None,
     });
-    harness::run(Bench { name: "loops", cases: cases.into(), seconds: 220.0 })
+    harness::run(Bench { name: "loops", cases: cases.into(), seconds: 220.0, programs: false })
 }

@@ -108,7 +108,7 @@ fn main() -> ExitCode {
         ]
         .map(taking),
     );
-    harness::run(Bench { name: "openmp", cases, seconds: 300.0 })
+    harness::run(Bench { name: "openmp", cases, seconds: 300.0, programs: false })
 }
 
 /// A library, and variables of its own.

@@ -29,5 +29,5 @@ fn main() -> ExitCode {
     let mut cases = vec![fib::case()];
     cases.extend(tree::cases());
     cases.extend([lu::case(), produce::case()]);
-    harness::run(Bench { name: "tasks", cases, seconds: 200.0 })
+    harness::run(Bench { name: "tasks", cases, seconds: 200.0, programs: false })
 }
