@@ -19,6 +19,7 @@ use crate::san::{self, Sanitizer};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 use crate::shim::{self, Form};
 use crate::skips::{self, Skips};
+use crate::suite::kernel;
 use crate::vm::{self, Guest};
 use crate::{artifact, conformance, flip, graph, package, report, wheel, words};
 
@@ -152,6 +153,10 @@ const LANES: &[Lane] = &[
     slow("report", 30, |stage| report::look(stage.workspace).map(Count::passed)),
     slow("wheel", 300, |stage| match stage.compiler("wheel") {
         Some(_) => wheel::run(stage.workspace, &wheel::Options { check: true }).map(Count::passed),
+        None => Ok(Count::default()),
+    }),
+    slow("kernels", 120, |stage| match stage.compiler("kernels") {
+        Some(_) => kernels(stage.workspace),
         None => Ok(Count::default()),
     }),
     slow("san-thread", 200, |stage| {
@@ -328,6 +333,23 @@ fn shipped(workspace: &Workspace) -> anyhow::Result<Count> {
         tests.iter().map(String::as_str).filter(|name| !name.starts_with("loom_")),
     ));
     twice(command.env(shim::FOLDER, library))
+}
+
+/// Every program of `kernels/` in class S, what is wrong there, and the C programs under
+/// ThreadSanitizer.
+fn kernels(workspace: &Workspace) -> anyhow::Result<Count> {
+    if let Err(fault) = kernel::has_tools() {
+        skips::note(format_args!("kernels: {fault:#}"));
+        return Ok(Count::default());
+    }
+    let mut count = Count::default();
+    for target in ["check", "race"] {
+        let mut make = Command::new("make");
+        make.arg("--silent").arg("-C").arg(workspace.root.join("kernels"));
+        make.arg(format!("OUT={}", workspace.target.join("kernels").display()));
+        count += one(make.arg(target))?;
+    }
+    Ok(count)
 }
 
 /// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and

@@ -28,7 +28,8 @@ function part(phase, index, count) {
 
 function serve({ words, index, count }) {
   for (let turn = 0; ; turn++) {
-    Atomics.wait(words, TURN, turn);
+    // A notification of the turn before may come late, when this thread has done that one.
+    while (Atomics.load(words, TURN) === turn) Atomics.wait(words, TURN, turn);
     Atomics.add(words, SUM, part(Atomics.load(words, PHASE), index, count));
     Atomics.add(words, DONE, 1);
     Atomics.notify(words, DONE);

@@ -257,7 +257,7 @@ fn most_copies(copies: &[u16]) -> usize {
 
 /// What the page says of a run.
 fn told(about: &About) -> Vec<String> {
-    let About { processors, machine, kernel, commit, compiler, flags, clang: _ } = about;
+    let About { processors, machine, kernel, commit, compiler, flags, .. } = about;
     vec![
         format!(
             "{processors} x {machine}, Linux {kernel}, commit {commit}, gcc {compiler} ({flags})"

@@ -21,6 +21,9 @@ pub(crate) struct About {
     /// What compiles the C programs that those in Rust are compared with, where that is done.
     pub(crate) clang: Option<String>,
     pub(crate) flags: String,
+    /// What compiles the programs in Rust, and their profile with `RUSTFLAGS`.
+    pub(crate) rustc: String,
+    pub(crate) profile: String,
 }
 
 impl About {
@@ -47,27 +50,43 @@ impl About {
                 .transpose()?
                 .map(|version| format!("clang {version}")),
             flags: said(&mut flags)?,
+            rustc: said(Command::new("rustc").arg("--version"))?,
+            profile: profile(workspace)?,
         })
     }
 }
 
 impl About {
-    /// The compiler of what runs on a runtime; `None`: not known, since nothing runs on that one.
-    pub(crate) fn compiler_of(&self, runtime: Runtime) -> Option<&String> {
-        if runtime.is_clang() { self.clang.as_ref() } else { Some(&self.compiler) }
+    /// The compiler of a program as it runs on a runtime; `None`: not known, since nothing runs on
+    /// that one.
+    pub(crate) fn compiler_of(&self, program: &str, runtime: Runtime) -> Option<&String> {
+        match runtime.is_clang() {
+            true => self.clang.as_ref(),
+            false if is_in_rust(program) => Some(&self.rustc),
+            false => Some(&self.compiler),
+        }
+    }
+
+    /// Its options.
+    pub(crate) fn flags_of(&self, program: &str, runtime: Runtime) -> &String {
+        match is_in_rust(program) && !runtime.is_clang() {
+            true => &self.profile,
+            false => &self.flags,
+        }
     }
 
     /// Fails unless these rows were measured on the same: what is compared must be one measurement.
     pub(crate) fn must_match(&self, rows: &[Row], any_commit: bool) -> anyhow::Result<()> {
         for row in rows {
             let (processors, of_row) = (self.processors.to_string(), row.processors.to_string());
-            let compiler = self.compiler_of(row.runtime).unwrap_or(&row.compiler);
+            let compiler = self.compiler_of(&row.program, row.runtime).unwrap_or(&row.compiler);
+            let flags = self.flags_of(&row.program, row.runtime);
             let pairs = [
                 ("processors", &processors, &of_row, ""),
                 ("machine", &self.machine, &row.machine, ""),
                 ("kernel", &self.kernel, &row.kernel, ""),
                 ("compiler", compiler, &row.compiler, ""),
-                ("options of the compiler", &self.flags, &row.flags, ""),
+                ("options of the compiler", flags, &row.flags, ""),
                 ("commit", &self.commit, &row.commit, "`--any-commit` goes on all the same, or "),
             ];
             for (what, ours, theirs, way) in pairs {
@@ -84,7 +103,30 @@ impl About {
 
 /// A row of what the usual compiler compiled; of another one where there is none.
 pub(crate) fn usual(rows: &[Row]) -> Option<&Row> {
-    rows.iter().find(|row| !row.runtime.is_clang()).or(rows.first())
+    let is_usual = |row: &&Row| !row.runtime.is_clang() && !is_in_rust(&row.program);
+    rows.iter().find(is_usual).or(rows.first())
+}
+
+fn is_in_rust(program: &str) -> bool {
+    program.starts_with("rust/")
+}
+
+/// How programs in Rust are compiled: what the manifest says of a release build, and `RUSTFLAGS`.
+fn profile(workspace: &Workspace) -> anyhow::Result<String> {
+    let file = workspace.root.join("Cargo.toml");
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    let manifest: toml::Table =
+        text.parse().with_context(|| format!("{} is no TOML", file.display()))?;
+    let release = manifest.get("profile").and_then(|all| all.get("release"));
+    let mut words = vec!["--release".to_owned()];
+    for (key, value) in release.and_then(|all| all.as_table()).into_iter().flatten() {
+        words.push(format!("{key}={}", value.to_string().trim_matches('"')));
+    }
+    if let Ok(flags) = std::env::var("RUSTFLAGS") {
+        words.push(format!("RUSTFLAGS={flags}"));
+    }
+    Ok(words.join(" "))
 }
 
 /// The commits of some rows, each once.
@@ -122,6 +164,8 @@ mod tests {
             compiler: good.compiler.clone(),
             clang: Some("clang 19".into()),
             flags: good.flags.clone(),
+            rustc: "rustc 1.9".into(),
+            profile: "--release lto=fat".into(),
         };
         about.must_match(&[], false).unwrap();
         about.must_match(std::slice::from_ref(&good), false).unwrap();
@@ -137,7 +181,20 @@ mod tests {
             Row { runtime: Runtime::ClangOne, compiler: "clang 19".into(), ..good.clone() };
         assert_eq!(fault(of_clang.clone(), false), None);
         assert!(fault(Row { compiler: "clang 16".into(), ..of_clang }, false).is_some());
+        let of_rust = Row {
+            program: "rust/cg".into(),
+            compiler: "rustc 1.9".into(),
+            flags: "--release lto=fat".into(),
+            ..good.clone()
+        };
+        assert_eq!(fault(of_rust.clone(), false), None);
+        // On clang it is the C program.
+        let on_clang =
+            Row { runtime: Runtime::ClangOne, compiler: "clang 19".into(), ..good.clone() };
+        assert_eq!(fault(Row { program: "rust/cg".into(), ..on_clang }, false), None);
         for other in [
+            Row { compiler: good.compiler.clone(), ..of_rust.clone() },
+            Row { flags: good.flags.clone(), ..of_rust },
             Row { processors: 8, ..good.clone() },
             Row { machine: "x".into(), ..good.clone() },
             Row { kernel: "x".into(), ..good.clone() },

@@ -32,6 +32,9 @@ pub(crate) struct Line {
     class: String,
     /// One time for each repetition.
     pub(crate) seconds: Vec<f64>,
+    /// Of one repetition.
+    iterations: u32,
+    seconds_per_iteration: f64,
     /// Millions of operations a second.
     pub(crate) mops: f64,
     /// Threads of its regions, as it saw them.
@@ -49,6 +52,16 @@ pub(crate) enum Outcome {
     Killed,
     /// What was wrong.
     Wrong(String),
+}
+
+impl Line {
+    /// Whether its time per iteration is what its times say; those in C print nine digits.
+    fn is_consistent(&self) -> bool {
+        let count = self.seconds.len() as f64 * f64::from(self.iterations);
+        let mean = self.seconds.iter().sum::<f64>() / count;
+        // What is no number is not close.
+        mean > 0.0 && (self.seconds_per_iteration - mean).abs() <= 1e-6 * mean
+    }
 }
 
 impl Kernel {
@@ -81,7 +94,16 @@ impl Kernel {
 /// The result in what a kernel printed, if it is a verified one of this class.
 pub(crate) fn verified(output: &str, class: &str) -> anyhow::Result<Line> {
     match output.lines().last().map(serde_json::from_str::<Line>) {
-        Some(Ok(line)) if line.verified && line.class == class => Ok(line),
+        Some(Ok(line)) if line.verified && line.class == class => {
+            ensure!(
+                line.is_consistent(),
+                "{} s an iteration do not fit {} iterations in {:?} s",
+                line.seconds_per_iteration,
+                line.iterations,
+                line.seconds
+            );
+            Ok(line)
+        }
         Some(Ok(line)) if line.class != class => bail!("a result of class {}", line.class),
         Some(Ok(_)) => bail!("a result that is not verified"),
         _ => bail!("no result line"),
@@ -221,8 +243,13 @@ mod tests {
     }
 
     fn line(class: &str, seconds: &str, verified: bool) -> String {
+        line_of(class, seconds, "4", "0.375", verified)
+    }
+
+    fn line_of(class: &str, seconds: &str, count: &str, each: &str, verified: bool) -> String {
         format!(
             "text\n{{\"kernel\":\"mg\",\"class\":\"{class}\",\"threads\":2,\"seconds\":{seconds},\
+             \"iterations\":{count},\"seconds_per_iteration\":{each},\
              \"mops\":7.5,\"verified\":{verified},\"checks\":[]}}\n"
         )
     }
@@ -245,5 +272,18 @@ mod tests {
         assert!(matches!(said(None, ""), Outcome::Killed));
         let Outcome::Wrong(much) = said(Some(1), &"ä".repeat(10_000)) else { panic!("right?") };
         assert!(much.len() < 1100 && much.ends_with("oops"), "{much}");
+    }
+
+    #[test]
+    fn seconds_per_iteration_are_what_the_times_say() {
+        let of = |count, each| said(Some(0), &line_of("S", "[1,2]", count, each, true));
+        assert!(matches!(of("4", "3.75000000e-1"), Outcome::Verified(_)));
+        // Of all repetitions, of one, not at all; of no iterations.
+        for (count, each) in
+            [("4", "0.75"), ("4", "0.37501"), ("4", "0"), ("4", "null"), ("0", "1")]
+        {
+            let Outcome::Wrong(why) = of(count, each) else { panic!("{count} and {each} count") };
+            assert!(why.contains("an iteration do not fit") || each == "null", "{why}");
+        }
     }
 }

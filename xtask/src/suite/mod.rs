@@ -406,6 +406,7 @@ impl Suite {
                 Outcome::Wrong(what) => (what, None),
             };
             self.failures += usize::from(line.is_none() && outcome != KILLED);
+            let compiler = self.about.compiler_of(program, cell.runtime);
             rows.push(Row {
                 scenario: cell.scenario.name(),
                 runtime: cell.runtime,
@@ -431,8 +432,8 @@ impl Suite {
                 machine: self.about.machine.clone(),
                 kernel: self.about.kernel.clone(),
                 commit: self.about.commit.clone(),
-                compiler: self.about.compiler_of(cell.runtime).cloned().unwrap_or_default(),
-                flags: self.about.flags.clone(),
+                compiler: compiler.cloned().unwrap_or_default(),
+                flags: self.about.flags_of(program, cell.runtime).clone(),
             });
         }
         rows.sort_by_key(|row| row.copy);
