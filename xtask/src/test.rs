@@ -155,7 +155,7 @@ const LANES: &[Lane] = &[
         Some(_) => wheel::run(stage.workspace, &wheel::Options { check: true }).map(Count::passed),
         None => Ok(Count::default()),
     }),
-    slow("kernels", 120, |stage| match stage.compiler("kernels") {
+    slow("kernels", 60, |stage| match stage.compiler("kernels") {
         Some(_) => kernels(stage.workspace),
         None => Ok(Count::default()),
     }),

@@ -11,8 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use platform::fdpass;
 use support::{
-    Manager, PATIENCE, Program, connection, copy_program, cpumgr, errors, eventually,
-    register_packet, two_processors,
+    Manager, PATIENCE, connection, copy_program, cpumgr, errors, eventually, register_packet,
 };
 
 #[test]
@@ -78,66 +77,6 @@ fn a_report_names_every_program() {
         (&false.into(), &1.into(), &true)
     );
     assert!(shown["age_ns"].as_u64().unwrap() > 0 && shown["cpus"].is_string());
-}
-
-/// Programs of a kind, which want two processors and take `time` there for what takes 1000 on one.
-fn programs_of(manager: &Manager, kind: &str, time: u32) -> [Program; 2] {
-    [(); 2].map(|()| {
-        let mut program = Program::unregistered(&manager.socket());
-        // Names are read at registration.
-        program.ask(&format!("called {kind}"));
-        assert_eq!(program.ask("register 2 2"), "registered");
-        program.ask(&format!("report 2 1000 {time}"));
-        program
-    })
-}
-
-#[test]
-fn the_advice_is_turns_for_programs_that_scale_and_sharing_for_those_that_do_not() {
-    let Some(cpus) = two_processors() else { return };
-    let manager = Manager::start(&["--cpus", &cpus, "--policy", "equip"]);
-    let shown = |programs: u64| {
-        let all_measured = format!("({programs} measured, equal work assumed)");
-        let text = eventually("the advice is about all of them", || {
-            let text = String::from_utf8(status(&manager.socket()).stdout).unwrap();
-            text.contains(&all_measured).then_some(text)
-        });
-        let output =
-            cpumgr().args(["status", "--json", "--socket"]).arg(manager.socket()).output().unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let advice = &json["advice"];
-        assert_eq!(
-            (advice["programs"].as_u64(), advice["measured"].as_u64()),
-            (Some(programs), Some(programs)),
-            "{advice}"
-        );
-        let line = text.lines().find(|line| line.contains(&all_measured)).unwrap().to_owned();
-        let [turns, sharing] = ["turns", "sharing"].map(|of| advice[of].as_f64().unwrap());
-        (line, turns, sharing)
-    };
-
-    let alone = manager.program(2, 2);
-    let text = String::from_utf8(status(&manager.socket()).stdout).unwrap();
-    assert!(!text.contains("equal work assumed"), "there is nothing to choose: {text}");
-    drop(alone);
-
-    let solvers = programs_of(&manager, "solver", 500);
-    let (line, turns, sharing) = shown(2);
-    assert!(line.starts_with("turns would be better (policy turnaround): "), "{line}");
-    // In turns one of them ends after half of the time.
-    assert!((1.4..1.7).contains(&turns) && (1.9..2.1).contains(&sharing), "{line}");
-
-    // Beside programs that gain nothing by a second processor the answer is another one.
-    let scanners = programs_of(&manager, "scanner", 1000);
-    let (mixed, ..) = shown(4);
-    assert!(mixed.contains("mean turnaround of the 4 programs "), "{mixed}");
-    assert_ne!(mixed, line);
-
-    drop(solvers);
-    let (line, turns, sharing) = shown(2);
-    assert!(line.starts_with("sharing is better"), "{line}");
-    assert!(!line.contains("turns would be better") && turns > 0.95 * sharing, "{line}");
-    drop(scanners);
 }
 
 #[test]

@@ -59,8 +59,7 @@ impl Line {
     fn is_consistent(&self) -> bool {
         let count = self.seconds.len() as f64 * f64::from(self.iterations);
         let mean = self.seconds.iter().sum::<f64>() / count;
-        // What is no number is not close.
-        mean > 0.0 && (self.seconds_per_iteration - mean).abs() <= 1e-6 * mean
+        mean.is_finite() && mean > 0.0 && (self.seconds_per_iteration - mean).abs() <= 1e-6 * mean
     }
 }
 
