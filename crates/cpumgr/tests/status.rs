@@ -11,7 +11,8 @@ use std::process::{Command, Output, Stdio};
 
 use platform::fdpass;
 use support::{
-    Manager, PATIENCE, connection, copy_program, cpumgr, errors, eventually, register_packet,
+    Manager, PATIENCE, Program, connection, copy_program, cpumgr, errors, eventually,
+    register_packet, two_processors,
 };
 
 #[test]
@@ -77,6 +78,65 @@ fn a_report_names_every_program() {
         (&false.into(), &1.into(), &true)
     );
     assert!(shown["age_ns"].as_u64().unwrap() > 0 && shown["cpus"].is_string());
+}
+
+/// Programs of a kind, which want two processors and take `time` there for what takes 1000 on one.
+fn programs_of(manager: &Manager, kind: &str, time: u32) -> [Program; 2] {
+    [(); 2].map(|()| {
+        let mut program = Program::unregistered(&manager.socket());
+        // Names are read at registration.
+        program.ask(&format!("called {kind}"));
+        assert_eq!(program.ask("register 2 2"), "registered");
+        program.ask(&format!("report 2 {time} 1000"));
+        program
+    })
+}
+
+#[test]
+fn the_advice_follows_what_two_kinds_of_programs_measured() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus, "--policy", "equip"]);
+    let shown = |programs: u64| {
+        let all_measured = format!("({programs} measured, equal work assumed)");
+        let line = eventually("the advice is about all of them", || {
+            let text = String::from_utf8(status(&manager.socket()).stdout).unwrap();
+            text.lines().find(|line| line.contains(&all_measured)).map(str::to_owned)
+        });
+        assert!(line.contains(&format!("of the {programs} programs ")), "{line}");
+        let output =
+            cpumgr().args(["status", "--json", "--socket"]).arg(manager.socket()).output().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let advice = &json["advice"];
+        assert_eq!(
+            (&advice["programs"], &advice["measured"]),
+            (&programs.into(), &programs.into())
+        );
+        let [sharing, submitted] = ["sharing", "submitted"].map(|of| advice[of].as_f64().unwrap());
+        (line, sharing, submitted)
+    };
+
+    let alone = manager.program(2, 2);
+    let text = String::from_utf8(status(&manager.socket()).stdout).unwrap();
+    assert!(!text.contains("equal work assumed"), "there is nothing to choose: {text}");
+    drop(alone);
+
+    // Of two that scale one ends after half of the time, where its turn comes before the other's.
+    // Waiting masters have half of two processors: programs that run already gain nothing by turns.
+    let solvers = programs_of(&manager, "solver", 500);
+    let (line, sharing, submitted) = shown(2);
+    let turns = "sharing is better for programs that run, turns for submitted ones (policy ";
+    assert!(line.starts_with(turns), "{line}");
+    assert!((1.9..2.1).contains(&sharing) && (1.4..1.7).contains(&submitted), "{line}");
+
+    let scanners = programs_of(&manager, "scanner", 1000);
+    shown(4);
+
+    // Those that remain gain nothing by a second processor.
+    drop(solvers);
+    let (line, sharing, submitted) = shown(2);
+    assert!(line.starts_with("sharing is better: "), "{line}");
+    assert!((0.9..1.1).contains(&sharing) && submitted > 0.95 * sharing, "{line}");
+    drop(scanners);
 }
 
 #[test]
