@@ -309,10 +309,13 @@ fn tested(command: &mut Command) -> anyhow::Result<(Count, Vec<String>)> {
     })
     .with_context(|| name.clone())?;
     if !left.is_empty() {
-        bail!(
-            "{count}; {name} ended before processes of it, which were killed: {}",
-            left.join(", ")
-        );
+        let left =
+            format!("{name} ended before processes of it, which were killed: {}", left.join(", "));
+        // A test that failed leaves what it would have ended: the failure is the fault.
+        if failed.is_empty() {
+            bail!("{count}; {left}");
+        }
+        println!("{left}");
     }
     match (status.success(), count) {
         (true, Count { passed: 0, .. }) => bail!("{name} ran no test at all"),
@@ -419,5 +422,13 @@ mod tests {
         assert_eq!(failed.unwrap(), Count { passed: 1, failed: 1, skipped: 0 });
         let passed = counted(&mut shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"));
         assert_eq!(passed.unwrap(), Count { passed: 2, failed: 0, skipped: 0 });
+    }
+
+    #[test]
+    fn what_a_failed_test_leaves_is_no_fault_besides() {
+        let script = "sleep 1000 & echo 'test a ... FAILED'; \
+                      echo 'test result: FAILED. 0 passed; 1 failed'; exit 101";
+        let (count, failed) = tested(&mut shell(script)).unwrap();
+        assert_eq!((count.failed, failed), (1, vec!["a".to_owned()]));
     }
 }

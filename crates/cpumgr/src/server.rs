@@ -326,7 +326,7 @@ impl Server {
         self.unmute(now);
         self.finish_pass(now);
         // A client may have come while this pass ended.
-        if self.is_idle(now) {
+        if self.over.is_none() && self.is_idle(now) {
             if !self.hear_calls(now) {
                 return Ok(Some(Ended::Idle));
             }
@@ -369,7 +369,10 @@ impl Server {
     /// Takes what clients said, as much as one pass has time for; true when there was something.
     fn hear_calls(&mut self, now: u64) -> bool {
         for heard in 0..CALLS {
-            let Some((serial, call)) = self.api.take() else { return heard > 0 };
+            // What comes after the word that ends it is for the next manager, or for none: an
+            // answer of this one would be taken for that of one that has begun anew.
+            let call = if self.over.is_none() { self.api.take() } else { None };
+            let Some((serial, call)) = call else { return heard > 0 };
             self.stirred = true;
             self.called(serial, call, now);
         }
