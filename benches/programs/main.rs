@@ -8,9 +8,9 @@
 //! Situations: `idle`; `hog`, a busy process that is bound to the last processor; `two`, two copies
 //! of the program on the same engine, each for at least 150 ms. `idle` has the medians of the calls
 //! of 50 ms, the others means. Inputs are made, and each result is compared with that of one
-//! thread, outside the time. No thread is bound, and no engine is told how many threads it has in a
-//! situation: all see two processors. The round trips are recorded, but samples are neither
-//! dropped nor sorted by them. How samples are taken else: `benches/README.md`.
+//! thread, outside the time. No thread is bound. Peers have two threads in each situation, ours as
+//! many as the engine finds right. The round trips are recorded, but samples are neither dropped
+//! nor sorted by them. How samples are taken else: `benches/README.md`.
 
 #[path = "../kernels/bodies.rs"]
 mod bodies;

@@ -8,7 +8,8 @@
 //! # Panics
 //! Comparisons may panic. Then each part has all its elements, in any order, at the place where
 //! they were to be sorted to, before the panic goes on: `sort_into` and `merge` say so, and so in
-//! the end does the slice. (As the standard library's sort.)
+//! the end does the slice. (As the standard library's sort.) The child of a process that is forked
+//! in a comparison lacks what another thread has at that time: it is ended (`both`).
 
 use crate::join;
 use engine::panics::discard;
@@ -232,13 +233,24 @@ where
 }
 
 /// Both halves, also where the first one panics: a half that was left out would not have put its
-/// elements where they belong.
+/// elements where they belong. A child that was forked in a comparison does not get the half that
+/// a thread of its parent has: its copy of the elements has places without one, so it ends here.
 fn both(a: impl FnOnce() + Send, b: impl FnOnce() + Send) {
-    let (a, b) = join(
-        // Elements are whole wherever a comparison panics.
-        || catch_unwind(AssertUnwindSafe(a)),
-        || catch_unwind(AssertUnwindSafe(b)),
-    );
+    let halves = catch_unwind(AssertUnwindSafe(|| {
+        join(
+            // Elements are whole wherever a comparison panics.
+            || catch_unwind(AssertUnwindSafe(a)),
+            || catch_unwind(AssertUnwindSafe(b)),
+        )
+    }));
+    // The halves themselves do not unwind.
+    let Ok((a, b)) = halves else {
+        engine::forked::end_child(
+            "this process was forked in a comparison of a sort of which another thread had a part, \
+             and that part exists in the parent only; a forked child must end, or exec, before it \
+             leaves the sort that it was forked in",
+        )
+    };
     match (a, b) {
         (Ok(()), Ok(())) => {}
         (Err(payload), other) => {

@@ -64,8 +64,8 @@ pub(crate) fn say_refused(wanted: usize, got: usize, error: &io::Error) {
         say(format_args!(
             "nanos: the system refuses a thread ({error}): a master asked for {wanted} beside its \
              own, with stacks of {} bytes, and goes on with {got}. Smaller stacks \
-             (builder().stack_size, OMP_STACKSIZE) or larger limits (ulimit -v, ulimit -u, the \
-             cgroup's pids.max) avoid that",
+             (builder().stack_size; in OpenMP programs OMP_STACKSIZE) or larger limits \
+             (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that",
             stack_size()
         ));
     }

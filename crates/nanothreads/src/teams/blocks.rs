@@ -111,12 +111,11 @@ impl<T: Send + Sync> Buffers<'_, T> {
     ///
     /// # Panics
     /// With the payload of `body`. When another member panicked, the step does not return; when one
-    /// has ended without coming to the step, with a text that says which one.
+    /// has ended without coming to the step, with a text that says which one. In a member that left
+    /// a step by a panic and caught that: no other step can follow, so the region fails.
     #[track_caller]
     pub fn step(&mut self, body: impl FnOnce(&[T], usize, &mut [T])) {
-        if !self.is_whole {
-            abandon();
-        }
+        self.must_be_whole();
         let Exchange { buffers, barrier, stop, departures, .. } = self.exchange;
         let [old, new] = [&buffers[self.steps % 2], &buffers[(self.steps + 1) % 2]];
         let (id, size) = (self.member.id(), self.member.size());
@@ -149,14 +148,33 @@ impl<T: Send + Sync> Buffers<'_, T> {
     ///
     /// # Panics
     /// In a member that left a step by a panic and caught that.
+    #[track_caller]
     pub fn latest(&self) -> &[T] {
-        if !self.is_whole {
-            abandon();
-        }
+        self.must_be_whole();
         // SAFETY: - B1: the old buffer of the next step, which no member writes before all have
         //           ended that one; this member cannot while it holds the answer (`step` wants
         //           the view for itself).
         unsafe { self.exchange.buffers[self.steps % 2].whole() }
+    }
+}
+
+impl<T> Buffers<'_, T> {
+    /// Goes on only where this member has ended each step that it began. Where it has not, another
+    /// member's panic is what the region ends with; without one it is this member's own, which it
+    /// caught: that must not end in silence, since the step is done by halves.
+    #[track_caller]
+    fn must_be_whole(&self) {
+        if self.is_whole {
+            return;
+        }
+        if self.exchange.stop.is_raised() {
+            abandon();
+        }
+        panic!(
+            "Buffers: member {} left a step by a panic and caught that; the step is not whole, and \
+             no other can follow: let the panic leave the member's body",
+            self.member.id()
+        );
     }
 }
 

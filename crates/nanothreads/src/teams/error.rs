@@ -48,7 +48,7 @@ impl fmt::Display for TeamError {
             Self::Refused { asked, got } => write!(
                 f,
                 "a team of {asked} threads: the system refuses more than {got}; smaller stacks \
-         (builder().stack_size, OMP_STACKSIZE) or larger limits (ulimit -v, ulimit -u, the \
+         (builder().stack_size) or larger limits (ulimit -v, ulimit -u, the \
          cgroup's pids.max) avoid that"
             ),
         }

@@ -12,6 +12,7 @@ mod join;
 mod lookups;
 mod overlap;
 mod parts;
+mod sort;
 mod starts;
 mod storage;
 mod task;

@@ -99,6 +99,26 @@ fn a_panic_in_a_step_ends_the_others_also_where_bodies_catch_it() {
 }
 
 #[test]
+fn a_member_that_catches_its_panic_and_goes_on_fails_the_region() {
+    own_process!();
+    for failing in 0..2 {
+        let (mut data, mut other) = ([0_u32; 30], [0; 30]);
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            exact(2).run_on_two(&mut data, &mut other, |member, buffers| {
+                if member.id() == failing {
+                    let own = AssertUnwindSafe(|| buffers.step(|_, _, _| panic!("planted")));
+                    assert!(catch_unwind(own).is_err());
+                }
+                buffers.step(|_, _, new| new.fill(1));
+            });
+        }));
+        let text = caught.expect_err("half a step is no result").downcast::<String>();
+        let text = text.expect("a text");
+        assert!(text.contains(&format!("member {failing} left a step by a panic")), "{text}");
+    }
+}
+
+#[test]
 fn buffers_of_different_lengths_are_refused() {
     own_process!();
     let caught = catch_unwind(|| {
