@@ -17,6 +17,7 @@ mod bench;
 mod conformance;
 mod demo;
 mod dist;
+mod failures;
 mod flip;
 mod graph;
 mod hwloc;

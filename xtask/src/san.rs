@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 
 use crate::artifact::{self, Artifact};
 use crate::setup::{Workspace, clean_environment, must_succeed, shown};
-use crate::skips;
+use crate::{failures, skips};
 
 /// The only target that the project's sanitizers are used on; a name in the command keeps build
 /// scripts and procedural macros free of them.
@@ -257,6 +257,7 @@ fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyh
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let outcome = run(program, &arguments)?;
+        let outcome = again_alone(sanitizer, program, outcome, run)?;
         let verdict = if outcome.success && outcome.reports == 0 { "clean" } else { "FAILED" };
         println!(
             "{:<24}{:>6.1} s  {verdict}, {} tests",
@@ -280,6 +281,34 @@ fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyh
         ),
         _ => Ok(ran),
     }
+}
+
+/// What came of a run without a report in which few tests failed, once those ran again, alone: as
+/// in the lane of all tests.
+fn again_alone(
+    sanitizer: Sanitizer,
+    program: &Artifact,
+    ran: Ran,
+    run: impl Fn(&Artifact, &[&str]) -> anyhow::Result<Ran>,
+) -> anyhow::Result<Ran> {
+    let failed: Vec<String> = ran.text.lines().filter_map(failures::name).collect();
+    if ran.reports > 0 || !(1..=failures::MOST).contains(&failed.len()) {
+        return Ok(ran);
+    }
+    let names = failed.join(", ");
+    println!("{}\n=== again, alone: {names}", ran.text);
+    let arguments: Vec<&str> =
+        std::iter::once("--exact").chain(failed.iter().map(String::as_str)).collect();
+    let alone = run(program, &arguments)?;
+    if !alone.success || alone.reports > 0 || alone.passed != failed.len() as u64 {
+        return Ok(alone);
+    }
+    skips::note_busy(format_args!(
+        "san {}: {}: {names}: failed beside others without a report, and passed alone",
+        sanitizer.name(),
+        program.name
+    ));
+    Ok(Ran { passed: ran.passed + alone.passed, ..alone })
 }
 
 /// What a test program did.
@@ -319,9 +348,8 @@ fn run_program(
     if output.status.code() == Some(124) {
         text += &format!("\nended after {longest} s: it hangs");
     }
-    let results =
-        text.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split_once(' '));
-    let passed = results.filter_map(|(number, _)| number.parse::<u64>().ok()).sum();
+    let results = text.lines().filter_map(|line| line.strip_prefix("test result: "));
+    let passed = results.filter_map(|result| result.split(' ').nth(1)?.parse::<u64>().ok()).sum();
     let reports = text.matches(sanitizer.headline()).count();
     Ok(Ran { success: output.status.success(), reports, passed, text })
 }

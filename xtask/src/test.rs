@@ -21,7 +21,7 @@ use crate::shim::{self, Form};
 use crate::skips::{self, Skips};
 use crate::suite::kernel;
 use crate::vm::{self, Guest};
-use crate::{artifact, conformance, flip, graph, package, report, wheel, words};
+use crate::{artifact, conformance, failures, flip, graph, package, report, wheel, words};
 
 /// Enough for every kind of region and wait, and short even when four threads share one processor.
 const SMALL_WORK: [&str; 2] = ["--work", "4"];
@@ -302,7 +302,7 @@ fn tested(command: &mut Command) -> anyhow::Result<(Count, Vec<String>)> {
     let mut failed = Vec::new();
     let (status, left) = lines::each(&mut child, lines::GRACE, |line| {
         println!("{line}");
-        failed.extend(again::failed(line));
+        failed.extend(failures::name(line));
         if let Some(found) = result_line(line) {
             count += found;
         }

@@ -12,6 +12,9 @@
 //! thread that has several runs them in order, so the lowest part that has not ended is always at
 //! work, or the next one of a thread that is.
 //!
+//! A thread whose half of the parts was stolen waits for the thief. So one part that takes long
+//! holds the threads that divided the parts with it: at most log2 of their number, and the caller.
+//!
 //! # How many parts
 //! As many as the join or scope has members, and no more than the caller has processors: a thread
 //! that is busy now may come later. Less those for which the caller has a whole task to be taken

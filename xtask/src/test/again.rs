@@ -3,27 +3,20 @@
 //! Many tests are about what the kernel does with threads, and on two processors that others use
 //! one of thousands fails now and then for what they did. Where it passes alone it counts as
 //! skipped for a busy machine, and its name stands in the list at the end (with `--strict` it is a
-//! failure). Where it fails again the lane fails. More than [`MOST`] at once are no chance.
+//! failure). Where it fails again the lane fails. More than [`failures::MOST`] at once are no
+//! chance.
 
 use std::process::{Command, Stdio};
 
 use super::count::Count;
 use super::tested;
-
-/// Tests that may run again in one lane.
-const MOST: usize = 3;
-
-/// The test that this line of a test program's output says failed.
-pub(super) fn failed(line: &str) -> Option<String> {
-    let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
-    Some(name.strip_suffix(" - should panic").unwrap_or(name).to_owned())
-}
+use crate::failures;
 
 /// What a run of `command` (a `cargo test` without arguments for the test programs) found, and the
 /// tests of it that passed only when they ran again: they count as passed.
 pub(super) fn counted(command: &mut Command) -> anyhow::Result<(Count, Vec<String>)> {
     let (mut count, failed) = tested(command)?;
-    if failed.len() as u64 != count.failed || failed.len() > MOST {
+    if failed.len() as u64 != count.failed || failed.len() > failures::MOST {
         return Ok((count, Vec::new()));
     }
     let mut passed = Vec::new();

@@ -12,18 +12,26 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 const THREADS: usize = 8;
-/// More than one half of a join, or one task, would have by itself. Not all: teams are smaller for
-/// a while after one of their members was seen without a processor.
+/// More than one half of a join, or one task, would have by itself. Not all: one that forks waits.
 const MANY: usize = 5;
+/// As many as are left where one part of an inner region takes long: the threads that divided the
+/// parts with the one that has it wait for it, and for each other, `log2(THREADS)` and it itself.
+const LEFT: usize = THREADS - 4;
 /// Far more than any machine needs.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Settings of the process, for one test at a time: masters that are awake count as threads.
+/// Settings of the process, for one test at a time: masters that are awake count as threads, and
+/// that of the test before may be about to end.
 fn eight() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // The first test of the process does it.
     let _ = builder().threads(THREADS).adapt(false).install();
+    let begin = Instant::now();
+    while current_num_threads() < THREADS {
+        assert!(begin.elapsed() < LONGEST, "{} threads", current_num_threads());
+        thread::yield_now();
+    }
     one
 }
 
@@ -196,8 +204,8 @@ fn threads_leave_a_scope_that_has_no_work_for_them_to_where_there_is_some() {
     own_process!();
     let _one = eight();
     for _ in 0..20 {
-        let meeting = Meeting::of(MANY);
-        let is_reached = || meeting.count() >= MANY || meeting.begin.elapsed() >= LONGEST;
+        let meeting = Meeting::of(LEFT);
+        let is_reached = || meeting.count() >= LEFT || meeting.begin.elapsed() >= LONGEST;
         let wait = || (0..).find(|_| (thread::yield_now(), is_reached()).1);
         let loop_may_begin = AtomicUsize::new(0);
         join(
@@ -218,7 +226,7 @@ fn threads_leave_a_scope_that_has_no_work_for_them_to_where_there_is_some() {
                 meeting.looped();
             },
         );
-        assert!(meeting.count() >= MANY, "{} threads of {MANY}", meeting.count());
+        assert!(meeting.count() >= LEFT, "{} threads of {LEFT}", meeting.count());
     }
 }
 
