@@ -49,7 +49,7 @@ pub enum BuildError {
     TooManyThreads {
         /// What was asked for.
         asked: usize,
-        /// [`largest_team`](engine::largest_team).
+        /// [`Team::largest`](crate::Team::largest).
         largest: usize,
     },
     /// A nice value that the system does not have.
@@ -80,7 +80,12 @@ impl fmt::Display for BuildError {
                 "stacks of {asked} bytes for tasks: from {least} to {most} bytes are possible"
             ),
             Self::TooManyThreads { asked, largest } => {
-                write!(f, "teams of {asked} threads: the largest one has {largest}")
+                write!(
+                    f,
+                    "teams of {asked} threads: teams of this program have at most {largest} \
+                     (Team::largest); give at most that, or say nothing and have all \
+                     processors"
+                )
             }
             Self::Nice { asked } => write!(
                 f,
@@ -183,6 +188,7 @@ impl fmt::Debug for Builder {
 /// assert_eq!(builder().install(), Err(nanothreads::BuildError::InUse));
 /// # Ok::<(), nanothreads::BuildError>(())
 /// ```
+#[doc(alias = "ThreadPoolBuilder")]
 pub fn builder() -> Builder {
     Builder {
         config: Config::default(),
@@ -197,10 +203,11 @@ pub fn builder() -> Builder {
 
 impl Builder {
     /// Regions have at most `threads` threads, however many processors the machine has: no manager
-    /// is asked, and mask and quota do not count. At most [`largest_team`](engine::largest_team).
+    /// is asked, and mask and quota do not count. At most [`Team::largest`](crate::Team::largest).
     /// Where these are more than the processors of mask and quota, a thread that waits hands its
     /// processor over at once. For following them with a limit, see
     /// [`Team::at_most`](crate::Team::at_most).
+    #[doc(alias = "num_threads")]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: Some(threads), ..self }
     }

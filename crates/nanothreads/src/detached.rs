@@ -7,7 +7,9 @@
 //! - T2 That thread puts the result, or the payload of the panic, into the state; then it wakes the
 //!   threads that wait at the task's point, and calls the waker of the future.
 //! - T3 A canceller takes the closure out and drops it. One that comes later leaves a flag.
-//! - T4 The program's code (closures, destructors, wakers) runs outside the state's lock.
+//! - T4 A dropped handle leaves a flag, too: there is no other way to the result, so it is dropped
+//!   at once, or by the thread that ran the task, also while there are cancellers.
+//! - T5 The program's code (closures, destructors, wakers) runs outside the state's lock.
 //!
 //! In a forked child a task is its parent's: a handle of it panics there when it is asked for the
 //! result. Detached tasks of the child's own run on a host of its own.
@@ -49,6 +51,8 @@ struct DetachedTask<T> {
 struct State<T> {
     stage: TaskStage<T>,
     waker: Option<Waker>,
+    /// The handle was dropped: no thread asks for the result.
+    is_unwanted: bool,
 }
 
 enum TaskStage<T> {
@@ -71,6 +75,11 @@ enum Outcome<T> {
 const CANCELLED: &str = "the result of a detached task that was cancelled before it began: ask by \
                          `unless_cancelled` where that can be";
 
+/// Panics where the result is asked for again.
+const TAKEN: &str = "a detached task was asked for its result again, which a poll or `.await` has \
+                     given before: a task has one result; keep it, and do not `wait` or poll \
+                     after it";
+
 impl<T> DetachedTask<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         assert!(
@@ -78,13 +87,16 @@ impl<T> DetachedTask<T> {
             "this process was forked when a detached task was there already: it is the parent's, \
              which has its result"
         );
-        // Nothing of the program's runs under the lock (T4).
+        // Nothing of the program's runs under the lock (T5).
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the stage, and tells those that wait for one that has an outcome.
     fn ends(&self, stage: TaskStage<T>) {
         let mut state = self.state();
+        // T4.
+        let (stage, unwanted) =
+            if state.is_unwanted { (TaskStage::Empty, Some(stage)) } else { (stage, None) };
         state.stage = stage;
         let waker = state.waker.take();
         drop(state);
@@ -95,6 +107,19 @@ impl<T> DetachedTask<T> {
         {
             discard(payload);
         }
+        drop(unwanted);
+    }
+
+    /// T4: the handle is dropped.
+    fn abandon(&self) {
+        let mut state = self.state();
+        state.is_unwanted = true;
+        let waker = state.waker.take();
+        drop(state);
+        // None while it waits or runs.
+        let outcome = self.take();
+        drop(waker);
+        drop(outcome);
     }
 
     /// Takes what became of it, if it has an outcome.
@@ -233,7 +258,11 @@ where
     F: FnOnce(&Canceller) -> T + Send + 'static,
 {
     let task = Arc::new(DetachedTask {
-        state: Mutex::new(State { stage: TaskStage::Waits(Box::new(task)), waker: None }),
+        state: Mutex::new(State {
+            stage: TaskStage::Waits(Box::new(task)),
+            waker: None,
+            is_unwanted: false,
+        }),
         done: WaitPoint::new(),
         is_cancelled: AtomicBool::new(false),
         born: Born::now(),
@@ -245,11 +274,12 @@ where
 /// A detached task: made by [`spawn`](crate::spawn()). It is a future of the task's result, which
 /// needs no runtime: poll it in any one. Dropping it changes nothing for the task, which goes on
 /// ([`canceller`](Self::canceller) is the way to stop one); its result is then dropped by the
-/// thread that ran it.
+/// thread that ran it, or here where it is there already.
 ///
 /// As a future, or by [`wait`](Self::wait), it panics with the payload of the task's panic; and
 /// where the task was cancelled before it began, with a text that says so:
-/// [`unless_cancelled`](Self::unless_cancelled) is for where that can be.
+/// [`unless_cancelled`](Self::unless_cancelled) is for where that can be. It has one result: polled
+/// or waited for after it has given that, it panics.
 ///
 /// In a child of a fork, the tasks of the parent cannot be asked for.
 pub struct Spawned<T> {
@@ -261,6 +291,7 @@ impl<T> Drop for Spawned<T> {
         // In a child: another thread of the parent may have been changing it when this copy was
         // made.
         if !self.task.born.is_parents() {
+            self.task.abandon();
             // SAFETY: - dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.task) };
         }
@@ -279,7 +310,9 @@ impl<T: Send + 'static> Spawned<T> {
     /// [`scope`](crate::scope()).
     ///
     /// # Panics
-    /// With the payload of the task's panic, and when it was cancelled before it began.
+    /// With the payload of the task's panic, and when it was cancelled before it began. Also when
+    /// its result was taken before: when it was polled to its end, as by `(&mut task).await`.
+    #[track_caller]
     pub fn wait(self) -> T {
         self.wait_unless_cancelled().expect(CANCELLED)
     }
@@ -287,11 +320,13 @@ impl<T: Send + 'static> Spawned<T> {
     /// As [`wait`](Self::wait); `None` when the task was cancelled before it began.
     ///
     /// # Panics
-    /// With the payload of the task's panic.
+    /// With the payload of the task's panic, and when its result was taken before, as
+    /// [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_unless_cancelled(self) -> Option<T> {
         self.task.run_here();
         engine::wait(&self.task.done, || self.task.is_finished());
-        value_of(self.task.take().expect("a result is taken by its handle only"))
+        value_of(self.task.take().expect(TAKEN))
     }
 
     /// The future of the result; of `None` when the task is cancelled before it begins.
@@ -324,7 +359,7 @@ impl<T: Send + 'static> Spawned<T> {
         if let Some(outcome) = self.task.take() {
             return Poll::Ready(outcome);
         }
-        // T4: a waker's clone is the program's.
+        // T5: a waker's clone is the program's.
         let waker = context.waker().clone();
         let mut state = self.task.state();
         let before = match state.stage {
@@ -336,9 +371,7 @@ impl<T: Send + 'static> Spawned<T> {
         drop(state);
         drop(before);
         match is_late.then(|| self.task.take()) {
-            Some(outcome) => Poll::Ready(
-                outcome.expect("a `Spawned` was polled again after it had given its result"),
-            ),
+            Some(outcome) => Poll::Ready(outcome.expect(TAKEN)),
             None => Poll::Pending,
         }
     }

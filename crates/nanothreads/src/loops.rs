@@ -82,6 +82,8 @@ pub struct ParFor {
 /// assert_eq!(squares[9].load(Ordering::Relaxed), 81);
 /// # Ok::<(), std::num::TryFromIntError>(())
 /// ```
+#[doc(alias = "par_iter")]
+#[doc(alias = "into_par_iter")]
 pub fn par_for(range: Range<usize>) -> ParFor {
     ParFor { range, schedule: None }
 }

@@ -84,6 +84,7 @@ impl<T: Send, F: Fn() -> T> PerThread<T, F> {
     /// nano-thread waits inside its `body` and another one runs on its thread meanwhile.
     /// [`PerThread::try_with`] tells instead.
     #[inline]
+    #[track_caller]
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         match self.try_with(body) {
             Some(result) => result,

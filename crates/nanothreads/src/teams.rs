@@ -85,6 +85,7 @@ use std::sync::atomic::{
 /// assert_eq!(sum, 499_500);
 /// # Ok::<(), nanothreads::TeamError>(())
 /// ```
+#[doc(alias = "ThreadPool")]
 pub struct Team {
     /// `None`: as many as the program has.
     size: Option<NonZeroUsize>,
@@ -108,11 +109,10 @@ impl Team {
     /// threads that the caller does not have yet.
     ///
     /// # Errors
-    /// When `size` is 0 or above [`largest_team`](engine::largest_team), or the system refuses
-    /// threads.
+    /// When `size` is 0 or above [`Team::largest`], or the system refuses threads.
     pub fn exact(size: usize) -> Result<Self, TeamError> {
         let asked = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
-        let largest = engine::largest_team();
+        let largest = Self::largest();
         if size > largest {
             return Err(TeamError::TooLarge { asked: size, largest });
         }
@@ -140,6 +140,12 @@ impl Team {
         Ok(Self { size: Some(size), is_exact: false, dispatch: None })
     }
 
+    /// The most threads that a team may have: 1024, or 8 for each processor if that is more; never
+    /// above 32767.
+    pub fn largest() -> usize {
+        engine::largest_team()
+    }
+
     /// A team of all processors that the program has when a region begins.
     pub fn available() -> Self {
         Self { size: None, is_exact: false, dispatch: None }
@@ -155,6 +161,7 @@ impl Team {
     ///
     /// # Panics
     /// When the team is exact and cannot be had here: as [`Team::run`].
+    #[track_caller]
     pub fn size(&self) -> usize {
         let size = self.reserve().size();
         // Other masters may have what was counted for the region.
@@ -163,6 +170,7 @@ impl Team {
     }
 
     /// Makes room for the next region.
+    #[track_caller]
     pub(crate) fn reserve(&self) -> team::Team {
         let wish = self.size.map_or_else(|| local().wish(), NonZeroUsize::get);
         if !self.is_exact {
@@ -192,6 +200,7 @@ impl Team {
     /// unwinding. A member that waits there for one that has ended its body panics, and says which
     /// one and where. Also when the team is exact, the calling thread has not run it before, or
     /// lost its workers while it ran no region, and the system refuses threads.
+    #[track_caller]
     pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
         Self::run_as(&self.reserve(), body);
     }
@@ -218,6 +227,7 @@ impl Team {
     ///
     /// # Panics
     /// As [`Team::run`].
+    #[track_caller]
     pub fn map<R: Send, F: Fn(&TeamMember<'_>) -> R + Sync>(&self, body: F) -> Vec<R> {
         let team = self.reserve();
         let results = UntilJoin::new(Contributions::apart(team.size()));
@@ -248,6 +258,7 @@ impl Team {
     ///
     /// # Panics
     /// As `body`; and when the team is exact and cannot be had here, as [`Team::run`].
+    #[track_caller]
     pub fn install<R>(&self, body: impl FnOnce() -> R) -> R {
         within(&self.reserve(), !self.is_exact, body)
     }

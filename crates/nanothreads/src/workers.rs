@@ -21,6 +21,7 @@
 /// # Panics
 /// When called inside a region (its members would wait for each other), and with the payload of the
 /// first visit that panics, after all are done.
+#[track_caller]
 pub fn on_each<F: Fn(usize) + Sync>(visit: F) -> usize {
     engine::on_each_worker(visit)
 }

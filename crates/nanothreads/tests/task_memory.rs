@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes that are allocated now.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// Allocations since the program began.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
 /// Tasks that ran with what they captured.
 static RIGHT: AtomicUsize = AtomicUsize::new(0);
 
@@ -19,6 +21,8 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // ORDERING: Relaxed - one thread allocates while it is read.
         LIVE.fetch_add(layout.size(), Relaxed);
+        // ORDERING: Relaxed - as above.
+        CALLS.fetch_add(1, Relaxed);
         // SAFETY: - caller's contract.
         unsafe { System.alloc(layout) }
     }
@@ -92,6 +96,20 @@ fn check<const N: usize, A: Copy + Send + 'static>() {
 #[repr(align(64))]
 struct Line;
 
+/// Allocations of a scope with so many plain tasks, on a thread that has had such a scope before.
+fn allocations(tasks: usize) -> usize {
+    let counted = std::thread::spawn(move || {
+        let run = || {
+            let before = CALLS.load(Relaxed);
+            scope(|s| (0..tasks).for_each(|_| s.spawn(|_| ())));
+            CALLS.load(Relaxed) - before
+        };
+        run();
+        run()
+    });
+    counted.join().expect("no task panics")
+}
+
 #[test]
 fn a_queued_task_takes_at_most_64_bytes_more_than_its_closure() {
     assert!(nanothreads::builder().sizer(Fixed::new(1)).install().is_ok());
@@ -118,4 +136,7 @@ fn a_queued_task_takes_at_most_64_bytes_more_than_its_closure() {
     let grown = grown.expect("no task panics");
     println!("when the queue has just grown: {grown:.1}");
     assert!(grown <= GROWN as f64, "{grown:.1} bytes when the queue has just grown");
+    let counts = [10, 200].map(allocations);
+    println!("allocations of scopes with 10 and 200 plain tasks: {counts:?}");
+    assert_eq!(counts, [2, 13], "on one thread, as the documentation of `scope` says");
 }

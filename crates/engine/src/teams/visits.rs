@@ -46,6 +46,7 @@ pub fn worker_count() -> usize {
 /// # Panics
 /// When called inside a region (its members would wait for each other), and with the payload of the
 /// first visit that panics, after all are done.
+#[track_caller]
 pub fn on_each_worker<F: Fn(usize) + Sync>(visit: F) -> usize {
     assert!(
         local().is_outside_regions(),

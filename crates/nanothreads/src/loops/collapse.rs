@@ -26,6 +26,7 @@ pub struct ParFor2d {
 ///
 /// # Panics
 /// When there are more iterations than `usize` counts.
+#[track_caller]
 pub fn par_for_2d(rows: Range<usize>, columns: Range<usize>) -> ParFor2d {
     let flat = par_for(0..iterations("par_for_2d", &[&rows, &columns]));
     ParFor2d { rows, columns, flat }
@@ -85,6 +86,7 @@ pub struct ParFor3d {
 ///
 /// # Panics
 /// When there are more iterations than `usize` counts.
+#[track_caller]
 pub fn par_for_3d(outer: Range<usize>, middle: Range<usize>, inner: Range<usize>) -> ParFor3d {
     let flat = par_for(0..iterations("par_for_3d", &[&outer, &middle, &inner]));
     ParFor3d { outer, middle, inner, flat }
@@ -120,6 +122,7 @@ impl ParFor3d {
 }
 
 /// Iterations of all dimensions together.
+#[track_caller]
 fn iterations(called: &str, ranges: &[&Range<usize>]) -> usize {
     // An empty dimension makes an empty loop, however long the others are.
     if ranges.iter().any(|range| range.is_empty()) {
@@ -127,9 +130,10 @@ fn iterations(called: &str, ranges: &[&Range<usize>]) -> usize {
     }
     let product =
         ranges.iter().try_fold(1_usize, |product, range| product.checked_mul(range.len()));
-    product.unwrap_or_else(|| {
+    let Some(product) = product else {
         panic!("{called}: {ranges:?} are more than {} iterations: split the loop", usize::MAX)
-    })
+    };
+    product
 }
 
 /// Splits a chunk of the flat range into rows of `width`.

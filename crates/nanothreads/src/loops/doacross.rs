@@ -140,6 +140,7 @@ impl Cross<'_> {
     ///
     /// # Panics
     /// When `distance` is 0: an iteration that waits for itself would wait for ever.
+    #[track_caller]
     pub fn wait_back(&self, distance: usize) {
         let iteration = self.0;
         assert!(

@@ -45,6 +45,8 @@ impl<T> fmt::Debug for ParChunksMut<'_, T> {
 ///
 /// # Panics
 /// When `chunk_length` is 0.
+#[doc(alias = "par_iter_mut")]
+#[track_caller]
 pub fn par_chunks_mut<T: Send>(slice: &mut [T], chunk_length: usize) -> ParChunksMut<'_, T> {
     assert!(
         chunk_length > 0,
@@ -129,6 +131,7 @@ impl<'a, T: Send> ParChunksMut<'a, T> {
     ///
     /// # Panics
     /// When `chunk_length` is 0, or the numbers of chunks differ.
+    #[track_caller]
     pub fn zip<U: Send>(self, other: &'a mut [U], chunk_length: usize) -> ParChunksMut2<'a, T, U> {
         let second = par_chunks_mut(other, chunk_length);
         let (own, others) = (self.numbers.length(), second.numbers.length());

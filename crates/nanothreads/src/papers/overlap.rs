@@ -198,6 +198,7 @@ impl<'scope> Overlap<'scope, '_> {
     /// # Panics
     /// In a forked child of the process that entered the overlap: the members that were to run
     /// `body` exist there only.
+    #[track_caller]
     pub fn fork<F: Fn(Member) + Sync + 'scope>(&'scope self, body: F) -> Pending<'scope> {
         self.assert_own();
         while self.open.borrow().len() >= OPEN {
@@ -272,6 +273,7 @@ impl<'scope> Overlap<'scope, '_> {
         }
     }
 
+    #[track_caller]
     fn assert_own(&self) {
         assert!(
             !self.is_parents(),

@@ -127,16 +127,19 @@ impl<P: Copy> Description<P> {
         unsafe { (*self.body.get()).discard() };
     }
 
-    /// A link to `this` of the inline ones, if any is left. By the creator.
-    pub(super) fn inline_link(&self, this: P) -> Option<*mut Link<P>> {
+    /// A link to `this` of the inline ones, if any is left.
+    ///
+    /// # Safety
+    /// - By the creator, which holds its share.
+    pub(super) unsafe fn inline_link(&self, this: P) -> Option<*mut Link<P>> {
         let used = self.links_used.get();
         if used == INLINE_LINKS {
             return None;
         }
         self.links_used.set(used + 1);
         let slot = self.links.get().cast::<Link<P>>().wrapping_add(used);
-        // SAFETY: - `used` is below the length; only the creator touches links that were not handed
-        // out.
+        // SAFETY: - `used` is below the length; only the creator, the caller, touches links that
+        //           were not handed out, and the count of those that were.
         unsafe { slot.write(Link::inline(this)) };
         Some(slot)
     }

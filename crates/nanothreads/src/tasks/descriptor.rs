@@ -17,7 +17,7 @@
 //! | the [`description`](super::description) | see there |
 //!
 //! # Memory
-//! A plain task that waits in a queue takes at most 65 bytes beside its closure, which is rounded
+//! A plain task that waits in a queue takes at most 64 bytes beside its closure, which is rounded
 //! up to 16 while it has at most 48 (sizes of places, [`pool`](super::pool)). Some 74 when the
 //! queue has just grown.
 //! | bytes | what |
@@ -306,7 +306,8 @@ impl Nano {
         self.node.inputs.add(1);
         let link = self
             .description()
-            .and_then(|described| described.inline_link(this))
+            // SAFETY: - caller's contract.
+            .and_then(|described| unsafe { described.inline_link(this) })
             .unwrap_or_else(|| Link::boxed(this));
         // SAFETY: - the link is fresh; an inline one stays in place until all predecessors have
         // released `self`.

@@ -30,6 +30,7 @@ impl Scope<'_> {
     ///
     /// # Panics
     /// With the payload of `body`, or of the first task that panicked, after all are done.
+    #[track_caller]
     pub fn group<'group, B, R>(&self, body: B) -> R
     where
         B: FnOnce(&Scope<'group>) -> R,
@@ -76,7 +77,9 @@ impl Scope<'_> {
     /// });
     /// assert!(error.into_inner().is_some());
     /// ```
-    /// Cost: an allocation, and while cancellers are there a lock at the end of each task.
+    /// Cost: an allocation, and a lock at the end of each task of the scope as long as a canceller
+    /// is there whose tasks are not all done; once more after the last such one was dropped.
+    #[track_caller]
     pub fn canceller(&self) -> Canceller {
         self.assert_running();
         let place = (self.node() as *const Node, std::ptr::from_ref(self.scheduler()));
@@ -172,6 +175,12 @@ impl Target {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether all its cancellers were dropped: only the list of the scheduler has it.
+    pub(crate) fn is_dropped(this: &Arc<Self>) -> bool {
+        // None comes after that: cancellers are cloned from cancellers.
+        Arc::strong_count(this) == 1
+    }
+
     /// Whether `node`, which ends now, was its node. It has none afterwards.
     pub(crate) fn ends_with(&self, node: *const Node) -> bool {
         let mut place = self.place();
@@ -180,5 +189,52 @@ impl Target {
             *place = None;
         }
         is_its
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::scope;
+
+    #[test]
+    fn tasks_look_for_targets_only_while_a_canceller_may_use_one() {
+        scope(|s| {
+            assert!(!s.scheduler().looks_for_targets());
+            let kept = s.canceller();
+            drop(s.canceller());
+            s.group(|g| {
+                let _ended = g.canceller();
+                g.spawn(|_| ());
+            });
+            assert!(s.scheduler().looks_for_targets(), "`kept` can cancel the scope");
+            kept.clone().cancel();
+            assert!(kept.is_cancelled());
+            drop(kept);
+            assert!(s.scheduler().looks_for_targets(), "the next end finds that it is dropped");
+            s.spawn(|_| ());
+            s.wait();
+            assert!(!s.scheduler().looks_for_targets());
+            // As before.
+            let late = s.canceller();
+            assert!(s.scheduler().looks_for_targets());
+            assert!(late.is_cancelled());
+        });
+    }
+
+    #[test]
+    fn the_last_targets_end_ends_the_look_for_targets() {
+        scope(|s| {
+            let mut ended = s.group(|g| g.canceller());
+            for _ in 0..100 {
+                assert!(!s.scheduler().looks_for_targets());
+                assert!(!ended.is_cancelled(), "a canceller of what is done cancels nothing");
+                s.spawn(|s| drop(s.canceller()));
+                ended = s.group(|g| {
+                    g.spawn(|_| ());
+                    g.canceller()
+                });
+                s.wait();
+            }
+        });
     }
 }

@@ -261,9 +261,11 @@ impl Scheduler {
 
     /// A canceller was made, by the owner of its node.
     pub(crate) fn note_target(&self, target: &Arc<Target>) {
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(target));
-        // ORDERING: Relaxed - the owner's share of its node is given up after this, and the
-        // thread that ends the node has seen that.
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.push(Arc::clone(target));
+        // ORDERING: Relaxed - set and cleared under the lock, so that it is not cleared while the
+        // target is there. The owner's share of its node is given up after this, and the thread
+        // that ends the node has seen that.
         self.has_targets.store(true, Relaxed);
     }
 
@@ -279,7 +281,18 @@ impl Scheduler {
     #[cold]
     fn forget_targets(&self, node: *const Node) {
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        targets.retain(|target| !target.ends_with(node));
+        targets.retain(|target| !Target::is_dropped(target) && !target.ends_with(node));
+        if targets.is_empty() {
+            // ORDERING: Relaxed - see `note_target`.
+            self.has_targets.store(false, Relaxed);
+        }
+    }
+
+    /// Whether ends of nodes look for targets.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn looks_for_targets(&self) -> bool {
+        // ORDERING: Relaxed - a test's.
+        self.has_targets.load(Relaxed)
     }
 
     pub(crate) fn may_be_cancelled(&self) -> bool {

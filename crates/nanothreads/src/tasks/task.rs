@@ -87,6 +87,7 @@ impl<'a, 'scope> Task<'a, 'scope> {
     /// # Panics
     /// If `predecessor` is not finished and belongs to another scope, or is the creator or one of
     /// its ancestors, which wait for this task.
+    #[track_caller]
     pub fn depends_on(mut self, predecessor: &TaskRef) -> Self {
         if predecessor.0.is_finished() && !predecessor.0.is_skipped() {
             return self;
@@ -220,6 +221,7 @@ impl<'a, 'scope> Task<'a, 'scope> {
     /// [`Scope::spawn`]: two allocations; with [`depends_on`](Self::depends_on),
     /// [`reads`](Self::reads) or [`writes`](Self::writes) three, with [`excludes`](Self::excludes)
     /// four.
+    #[track_caller]
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(mut self, task: F) -> TaskRef {
         let scope = self.scope;
         let nano = scope.create(task, self.traits);

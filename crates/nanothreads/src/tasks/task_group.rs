@@ -66,6 +66,7 @@ impl TaskGroup<'_, '_> {
     ///
     /// # Panics
     /// As [`Scope::group`].
+    #[track_caller]
     pub fn run<'group, B, R>(self, body: B) -> R
     where
         B: FnOnce(&Scope<'group>) -> R,
@@ -76,6 +77,7 @@ impl TaskGroup<'_, '_> {
 
 impl Scope<'_> {
     /// Runs a group with these settings.
+    #[track_caller]
     pub(crate) fn group_in<'group, B, R>(&self, settings: Inherited, body: B) -> R
     where
         B: FnOnce(&Scope<'group>) -> R,

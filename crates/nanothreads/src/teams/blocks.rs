@@ -196,6 +196,7 @@ impl Team {
     ///
     /// # Panics
     /// As [`Team::run`].
+    #[track_caller]
     pub fn run_on<T, F>(&self, data: &mut [T], body: F)
     where
         T: Send,
@@ -241,6 +242,7 @@ impl Team {
     ///
     /// # Panics
     /// As [`Team::run`], and when the buffers are not of one length.
+    #[track_caller]
     pub fn run_on_two<'a, T, F>(
         &self,
         data: &'a mut [T],

@@ -13,7 +13,7 @@ pub enum TeamError {
     TooLarge {
         /// What was asked for.
         asked: usize,
-        /// [`largest_team`](engine::largest_team).
+        /// [`Team::largest`](crate::Team::largest).
         largest: usize,
     },
     /// More than one thread where regions have one: in a method of a
@@ -38,18 +38,23 @@ impl fmt::Display for TeamError {
         match self {
             Self::Empty => f.write_str("a team of 0 threads: ask for at least 1, the caller"),
             Self::TooLarge { asked, largest } => {
-                write!(f, "a team of {asked} threads: the largest one has {largest}")
+                write!(
+                    f,
+                    "a team of {asked} threads: teams of this program have at most {largest} \
+                     (Team::largest); ask for at most that, or for Team::available()"
+                )
             }
             Self::Alone { asked } => write!(
                 f,
                 "a team of {asked} threads in a method of a TeamSizer, or in work that was offered \
-         to a worker: regions there have one thread"
+                 to a worker (workers::on_each): regions there have one thread; ask for 1, or run \
+                 the team outside"
             ),
             Self::Refused { asked, got } => write!(
                 f,
                 "a team of {asked} threads: the system refuses more than {got}; smaller stacks \
-         (builder().stack_size) or larger limits (ulimit -v, ulimit -u, the \
-         cgroup's pids.max) avoid that"
+                 (builder().stack_size) or larger limits (ulimit -v, ulimit -u, the cgroup's \
+                 pids.max) avoid that"
             ),
         }
     }

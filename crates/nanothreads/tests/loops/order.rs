@@ -276,3 +276,24 @@ fn a_panic_in_a_doacross_loop_frees_those_that_wait() {
     assert!(text.contains("waits for itself") && text.contains("at least 1"), "{text}");
     four_answer();
 }
+
+#[test]
+fn loops_with_dependences_take_chunks_longer_than_their_ranges_at_the_end_of_usize() {
+    own_process!();
+    let _masters = four();
+    let range = usize::MAX - 20..usize::MAX;
+    for length in [1, 3, usize::MAX / 2 + 1, usize::MAX].map(n) {
+        let ran = AtomicUsize::new(0);
+        doacross(range.clone()).chunks(length).run(|_, cross| {
+            cross.wait_back(1);
+            // There is none: it returns.
+            cross.wait_back(usize::MAX);
+            ran.fetch_add(1, Relaxed);
+            cross.post();
+        });
+        pipeline(range.clone(), 3..50).blocks(length).run(|outer, inner| {
+            ran.fetch_add(outer.len() * inner.len(), Relaxed);
+        });
+        assert_eq!(ran.into_inner(), 20 + 20 * 47, "{length}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Parallel loops on real threads: every schedule, values, early ends, slices, sections, panics.
 
-use crate::team_of_four::{four, four_alone, four_answer, panic_of, schedules};
+use crate::team_of_four::{four, four_alone, four_answer, n, panic_of, schedules};
 use nanothreads::{
     PerThread, Schedule, doacross, join, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline,
     pipeline_2d, sections,
@@ -20,6 +20,35 @@ fn each_iteration_runs_once_under_every_schedule() {
                 times[i - 5].fetch_add(1, Relaxed);
             });
             assert!(times.iter().all(|t| t.load(Relaxed) == 1), "{schedule:?} {length}");
+        }
+    }
+}
+
+#[test]
+fn each_iteration_runs_once_with_chunks_longer_than_the_range_and_at_the_end_of_usize() {
+    own_process!();
+    let _masters = four();
+    let chunks = [3, 1 << 32, usize::MAX / 2 + 1, usize::MAX - 1, usize::MAX].map(n);
+    let long = chunks.into_iter().flat_map(|chunk| {
+        [
+            Schedule::StaticChunks(chunk),
+            Schedule::Dynamic(chunk),
+            Schedule::Guided(chunk),
+            Schedule::TrapezoidFrom { first: chunk, last: n(1) },
+            Schedule::TrapezoidFrom { first: n(1), last: chunk },
+        ]
+    });
+    for schedule in long.chain(schedules()) {
+        for length in [1, 97] {
+            let first = usize::MAX - length;
+            let times: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();
+            par_for(first..usize::MAX).schedule(schedule).run(|i| {
+                times[i - first].fetch_add(1, Relaxed);
+            });
+            par_for(first..usize::MAX).schedule(schedule).ordered(|i, order| {
+                order.wait_turn(|| _ = times[i - first].fetch_add(1, Relaxed));
+            });
+            assert!(times.iter().all(|t| t.load(Relaxed) == 2), "{schedule:?} {length}");
         }
     }
 }

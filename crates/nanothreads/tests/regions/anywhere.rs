@@ -204,3 +204,40 @@ fn a_panic_on_one_of_several_masters_stays_with_it() {
     });
     assert_eq!(good.into_inner(), 150);
 }
+
+#[cfg(feature = "tasks")]
+#[test]
+fn the_program_ends_inside_a_task_while_other_threads_fork() {
+    let test = name_of(&|| ());
+    if is_again(test) {
+        let (forked, forks) = mpsc::channel();
+        for _ in 0..3 {
+            let forked = forked.clone();
+            thread::spawn(move || {
+                loop {
+                    assert_eq!(sum(), SUM);
+                    assert_eq!(join(|| 1, || 2), (1, 2));
+                    scope(|s| (0..10).for_each(|_| s.spawn(|s| s.yield_now())));
+                    // The main thread waits for the first one of each.
+                    let _ = forked.send(());
+                }
+            });
+        }
+        (0..3).for_each(|_| forks.recv().expect("they go on"));
+        scope(|s| {
+            for number in 0..10 {
+                s.spawn(move |s| {
+                    s.yield_now();
+                    if number == 5 {
+                        std::process::exit(7);
+                    }
+                });
+            }
+        });
+        unreachable!("one of the tasks ends the program");
+    }
+    let output = output_of(again(test));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+}

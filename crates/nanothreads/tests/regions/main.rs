@@ -8,6 +8,7 @@ mod process;
 
 mod anywhere;
 mod borrowed;
+mod callers;
 mod captures;
 mod ends;
 mod overlap;

@@ -12,9 +12,11 @@ fn settings_are_installed_once_and_before_the_first_region() {
     let small =
         builder().threads(3).stack_size(1000).install().expect_err("nothing runs on 1000 bytes");
     assert!(small.to_string().contains("1000 bytes"), "{small}");
-    let most = engine::largest_team();
+    let most = Team::largest();
     let many = builder().threads(most + 1).install();
     assert_eq!(many, Err(BuildError::TooManyThreads { asked: most + 1, largest: most }));
+    let text = many.expect_err("above the largest").to_string();
+    assert!(text.contains(&format!("at most {most} (Team::largest)")), "{text}");
     let large = builder()
         .threads(3)
         .stack_size(usize::MAX)

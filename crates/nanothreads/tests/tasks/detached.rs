@@ -1,12 +1,12 @@
 //! Detached tasks: what becomes of each, awaited in a runtime and without one, cancelled, panicked;
 //! on many threads and on one.
 
-use nanothreads::{Canceller, par_for, scope, spawn, spawn_cancellable};
+use nanothreads::{Canceller, Spawned, par_for, scope, spawn, spawn_cancellable};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -172,12 +172,79 @@ fn the_last_waker_is_called_and_a_future_that_moves_to_another_thread_ends() {
 #[test]
 fn a_future_that_is_polled_after_its_end_says_so() {
     own_process!();
-    let mut task = spawn(|| 1);
-    assert_eq!(block_on(&mut task), 1);
-    let caught = catch_unwind(AssertUnwindSafe(|| block_on(task))).expect_err("it is over");
-    let text = caught.downcast_ref::<String>().map(String::as_str);
-    let text = text.or(caught.downcast_ref::<&str>().copied()).expect("a text");
-    assert!(text.contains("polled again"), "{text}");
+    let ways: [fn(Spawned<i32>); 4] = [
+        |task| _ = block_on(task),
+        |task| _ = block_on(task.unless_cancelled()),
+        |task| _ = task.wait(),
+        |task| _ = task.wait_unless_cancelled(),
+    ];
+    for again in ways {
+        let mut task = spawn(|| 1);
+        assert_eq!(block_on(&mut task), 1);
+        let caught = catch_unwind(AssertUnwindSafe(|| again(task))).expect_err("it is over");
+        let text = caught.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(caught.downcast_ref::<&str>().copied()).expect("a text");
+        assert!(text.contains("asked for its result again"), "{text}");
+        assert!(text.contains("one result; keep it"), "{text}");
+    }
+}
+
+/// Says when it is dropped.
+struct Told(Sender<()>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // The test may have gone on.
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn a_canceller_keeps_no_result_that_is_not_asked_for() {
+    own_process!();
+    for is_late in [false, true] {
+        let (dropped, is_dropped) = channel();
+        let (go, gone) = channel::<()>();
+        let task = spawn(move || {
+            let _ = gone.recv();
+            Told(dropped)
+        });
+        let canceller = task.canceller();
+        if is_late {
+            // The result is there.
+            drop(go);
+            while !task.is_finished() {
+                thread::yield_now();
+            }
+            drop(task);
+        } else {
+            drop(task);
+            drop(go);
+        }
+        assert_eq!(is_dropped.recv_timeout(PATIENCE), Ok(()), "late: {is_late}");
+        canceller.cancel();
+        assert!(canceller.is_cancelled());
+    }
+}
+
+#[test]
+fn a_dropped_handle_drops_its_waker() {
+    own_process!();
+    struct Waiter(#[expect(dead_code, reason = "its destructor tells")] Told);
+    impl Wake for Waiter {
+        fn wake(self: Arc<Self>) {}
+    }
+    let (dropped, is_dropped) = channel();
+    let (go, gone) = channel::<()>();
+    let mut task = spawn(move || gone.recv());
+    let waker = Waker::from(Arc::new(Waiter(Told(dropped))));
+    let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending(), "it cannot have gone");
+    drop(waker);
+    assert!(is_dropped.try_recv().is_err(), "the task has one");
+    drop(task);
+    assert_eq!(is_dropped.try_recv(), Ok(()), "none waits any more");
+    drop(go);
 }
 
 #[test]

@@ -129,7 +129,8 @@ fn weights_make_contiguous_groups_of_proportional_size() {
     own_process!();
     let _alone = alone_with(8);
     let whole = team();
-    for weights in [&[3, 1][..], &[1, 1, 1], &[5, 2, 1], &[1; 8], &[100, 1], &[0, 0], &[1]] {
+    let huge = [usize::MAX, usize::MAX, 1];
+    for weights in [&[3, 1][..], &[1, 1, 1], &[5, 2, 1], &[1; 8], &[100, 1], &[0, 0], &[1], &huge] {
         let sizes = split(8, weights);
         let mut end = 0;
         for ((group, inside), size) in teams_inside(weights).into_iter().zip(sizes) {

@@ -46,10 +46,15 @@ fn impossible_teams_are_errors_that_say_what_to_do() {
     three();
     assert_eq!(Team::exact(0).expect_err("empty"), TeamError::Empty);
     assert_eq!(Team::at_most(0).expect_err("empty"), TeamError::Empty);
-    let largest = engine::largest_team();
+    let largest = Team::largest();
     let error = Team::exact(largest + 1).expect_err("too large");
     assert_eq!(error, TeamError::TooLarge { asked: largest + 1, largest });
-    assert!(error.to_string().contains(&largest.to_string()));
+    let (asked, most) = (format!("{} threads", largest + 1), format!("at most {largest}"));
+    let text = error.to_string();
+    assert!(text.contains(&asked) && text.contains(&most), "{text}");
+    assert!(text.contains("Team::largest") && text.contains("Team::available"), "{text}");
+    let text = TeamError::Alone { asked: 7 }.to_string();
+    assert!(text.contains("7 threads") && text.contains("ask for 1"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Panics travel to the joiner, with their payload; no thread is lost.
 
 use super::team;
-use nanothreads::{broadcast, scope};
+use nanothreads::{Scope, broadcast, scope};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -209,4 +209,40 @@ fn a_finished_task_of_an_earlier_scope_is_no_obstacle() {
         });
     });
     assert_eq!(ran.into_inner(), 1);
+}
+
+#[test]
+fn a_destructor_waits_and_forks_tasks_while_its_task_unwinds() {
+    own_process!();
+    team();
+    struct Waits<'a, 'scope>(&'a Scope<'scope>, &'a AtomicUsize);
+    impl Drop for Waits<'_, '_> {
+        fn drop(&mut self) {
+            self.0.yield_now();
+            self.0.wait();
+            let count = self.1;
+            self.0.group(|s| s.spawn(|_| _ = count.fetch_add(1, Relaxed)));
+        }
+    }
+    for _ in 0..20 {
+        let count = &AtomicUsize::new(0);
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            scope(|s| {
+                for number in 0..20 {
+                    s.spawn(move |s| {
+                        let _waits = Waits(s, count);
+                        s.spawn(|s| {
+                            s.yield_now();
+                            count.fetch_add(1, Relaxed);
+                        });
+                        if number % 3 == 0 {
+                            fail(number);
+                        }
+                    });
+                }
+            });
+        }));
+        assert!(caught.is_err(), "seven tasks panic");
+        assert_eq!(count.load(Relaxed), 40);
+    }
 }
