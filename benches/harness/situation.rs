@@ -135,11 +135,16 @@ fn beside_copy(subject: &mut Subject) -> f64 {
 
 /// Lets the kernel end the process when the one that started it dies.
 fn end_with_parent(command: &mut Command) {
-    // SAFETY: - prctl only sets a number in the new process; it allocates nothing and takes no
-    // lock.
+    let parent = std::process::id().cast_signed();
+    // As the kernel reads it: a whole word.
+    let signal = libc::SIGKILL as libc::c_ulong;
+    // SAFETY: - prctl only sets a number in the new process, and getppid reads one; both allocate
+    //           nothing and take no lock, and so do the errors, which are numbers.
     unsafe {
-        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-            0 => Ok(()),
+        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, signal) {
+            0 if libc::getppid() == parent => Ok(()),
+            // It has died before: there is no signal to come.
+            0 => Err(io::Error::from_raw_os_error(libc::ESRCH)),
             _ => Err(io::Error::last_os_error()),
         });
     }

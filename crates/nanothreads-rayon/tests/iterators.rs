@@ -3,6 +3,7 @@
 
 use nanothreads::{Team, groups};
 use nanothreads_rayon::OnEngine;
+use rayon::iter::plumbing::{Consumer, ProducerCallback, UnindexedConsumer, bridge};
 use rayon::prelude::*;
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -267,4 +268,49 @@ fn the_first_error_stops_a_fold_and_comes_back() {
     let refuses = |a: u32, b: u32| if a + b > 100 { Err(a + b) } else { Ok(a + b) };
     let sum = (0..1000_u32).into_par_iter().map(Ok).on_engine().try_reduce(|| 0, refuses);
     assert!(sum.is_err_and(|sum| sum > 100));
+}
+
+/// Says one length, then another one, and has a third one.
+struct Wrong {
+    said: [usize; 2],
+    asked: AtomicUsize,
+    has: usize,
+}
+
+impl ParallelIterator for Wrong {
+    type Item = Box<usize>;
+
+    fn drive_unindexed<C: UnindexedConsumer<Box<usize>>>(self, consumer: C) -> C::Result {
+        bridge(self, consumer)
+    }
+}
+
+impl IndexedParallelIterator for Wrong {
+    fn len(&self) -> usize {
+        self.said[self.asked.fetch_add(1, Relaxed).min(1)]
+    }
+
+    fn drive<C: Consumer<Box<usize>>>(self, consumer: C) -> C::Result {
+        bridge(self, consumer)
+    }
+
+    fn with_producer<CB: ProducerCallback<Box<usize>>>(self, callback: CB) -> CB::Output {
+        let items: Vec<_> = (0..self.has).map(Box::new).collect();
+        items.into_par_iter().with_producer(callback)
+    }
+}
+
+#[test]
+fn an_iterator_of_another_length_than_it_says_gives_whole_items_or_a_panic() {
+    four();
+    for said in [[100, 100], [100, 50], [50, 100], [0, 100], [100, 0], [10, 1000], [1000, 10]] {
+        for has in [0, 10, 50, 100, 150] {
+            let wrong = Wrong { said, asked: AtomicUsize::new(0), has };
+            let collected =
+                catch_unwind(AssertUnwindSafe(|| wrong.on_engine().collect::<Vec<_>>()));
+            if let Ok(collected) = collected {
+                assert!(collected.iter().all(|item| **item < has), "{said:?}, {has}");
+            }
+        }
+    }
 }

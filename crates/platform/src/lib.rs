@@ -25,7 +25,10 @@ compile_error!(
      masks and memory files; there is no port to this system"
 );
 #[cfg(not(target_pointer_width = "64"))]
-compile_error!("the NANOS crates need addresses of 64 bits (x86-64, aarch64)");
+compile_error!(
+    "the NANOS crates need addresses of 64 bits: x86-64, where they are tested, or aarch64, where \
+     they build and their unit tests pass in an emulator"
+);
 
 pub mod affinity;
 pub mod aside;
