@@ -184,6 +184,12 @@ mod tests {
                     .starts_with("DataCell::write: another task uses the value now")
             );
         }
+        // A guard that is never dropped: refused for ever, but not unsound.
+        std::mem::forget(cell.write());
+        assert!(
+            refusal(|| drop(cell.read()))
+                .starts_with("DataCell::read: another task changes the value now")
+        );
         assert_eq!(cell.into_inner(), 7);
     }
 }
