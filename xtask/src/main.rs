@@ -1,8 +1,9 @@
 //! The project's own tasks: `cargo xtask TASK`.
 //!
 //! # Modules, from the bottom up
-//! 1. `measure`, `metadata`, `ratchet`, `skips`: copies of programs that are timed, what cargo
-//!    knows of the packages, numbers that may only fall, and what was left out.
+//! 1. `failures`, `measure`, `metadata`, `ratchet`, `skips`: tests that failed, copies of programs
+//!    that are timed, what cargo knows of the packages, numbers that may only fall, and what was
+//!    left out.
 //! 2. `setup`: the workspace, compilers, commands.
 //! 3. `artifact`, `peers`, `shim`: what cargo built, other OpenMP libraries, and ours.
 //! 4. `aarch64`, `graph`, `hwloc`, `package`, `weight`, `words`: checks of the sources.
