@@ -56,6 +56,12 @@ def check(folder):
             found = json.loads(out)
             must_be(f"run: {found} {said}", found["loaded"] and found["managed"] and found["arguments"] == ["7", "--x"])
             must_be(f"run: {found}", 1 <= found["processors"] <= len(os.sched_getaffinity(0)))
+        # A module, as `python -m` has it.
+        for before in ([], ["--"]):
+            code, out, said = run(
+                "nanos", "run", "--max", "1", *before, "-m", "train", "-m", "x", env={**environment, "PYTHONPATH": str(folder)}
+            )
+            must_be(f"a module: {code} {said}", code == 0 and json.loads(out)["arguments"] == ["-m", "x"])
         # Values that are words of their own are not the program.
         values = ("--max", "1", "--min", "1", "--team", "malleable", "--label", "check", "--no-attach")
         for ways in (["run", *values], ["run", *values, "--"], ["submit", "--wait", "--time-limit", "60s", *values]):
@@ -67,14 +73,19 @@ def check(folder):
         must_be(f"status: {code} {out} {said}", code == 0 and "policy dss-ts" in out)
         # A process that runs already.
         before = nanos.limits()
-        must_be(f"{before}", not before.is_managed)
+        must_be(f"{before}", not before.is_managed and before.why is None)
         with nanos.limits() as inside:
             must_be(f"{inside}", inside.is_managed)
+            must_be(f"inside {inside}, before {before}", inside.machine == before.machine)
+            inside.refresh()
+            must_be(f"refreshed: {inside}", inside.machine == before.machine)
         must_be("let go again", not nanos.limits().is_managed)
         code, _, said = run("nanos", "run", "/nowhere/program")
         must_be(f"a program that is not there: {code} {said}", code == 127)
     finally:
         run("nanos", "stop")
+    without = nanos.limits()
+    must_be(f"why: {without}", "no manager" in without.why and without.why in repr(without))
     try:
         with nanos.limits():
             must_be("limits without a manager", False)

@@ -84,8 +84,8 @@ pub struct Pools {
 /// When something of the machine is wrong, or there is no such process or program.
 pub fn run(args: &DoctorArgs) -> Result<(), Error> {
     if let Some(pid) = args.pid {
-        let pools = pools::of_process(pid)?;
-        let findings = process::look(pid, args.socket.as_deref());
+        let (findings, is_managed) = process::look(pid, args.socket.as_deref());
+        let pools = pools::of_process(pid, is_managed)?;
         return show_pools(&Pools { of: pid.to_string(), findings, pools }, args);
     }
     if let Some(program) = args.program.first() {
@@ -160,20 +160,20 @@ impl Pools {
         let mut text = format!("{}:\n{}", self.of, lines(&self.findings, style));
         if self.pools.is_empty() {
             text.push_str(
-                "no pool of threads that is known here; under `cpumgr run` its threads are bound \
-                 to its processors from outside\n",
+                "no pool of threads that is known here; where a manager manages it, its threads are \
+                 bound to its processors from outside\n",
             );
         }
         for Pool { name, version, file, follows, says } in &self.pools {
             let mark = match follows {
-                Follows::Yes => style.good("follows  "),
-                Follows::Bound => style.bad("is bound "),
-                Follows::Unknown => "unknown  ".to_owned(),
+                Follows::Yes => style.good("follows   "),
+                Follows::Bound => style.bad("keeps size"),
+                Follows::Unknown => "unknown   ".to_owned(),
             };
             let version = version.as_ref().map_or(String::new(), |it| format!(" ({it})"));
             // Writing to a string cannot fail.
             let _written = writeln!(text, "{mark} {name:<10} {}{version}", printable(file));
-            let _written = writeln!(text, "{:10}-> {says}", "");
+            let _written = writeln!(text, "{:11}-> {says}", "");
         }
         text
     }

@@ -127,6 +127,13 @@ impl Image {
         Some(memmem(names, piece).is_some())
     }
 
+    /// It was made by Go's tools, which put down in a section of its own how.
+    pub(crate) fn is_go(&self) -> bool {
+        let sections = self.head().and_then(|head| head.sections(LittleEndian, self).ok());
+        let name = b".go.buildinfo";
+        sections.is_some_and(|sections| sections.section_by_name(LittleEndian, name).is_some())
+    }
+
     /// Whether its constants hold a text.
     pub(crate) fn has_constant(&self, text: &[u8]) -> bool {
         self.constants().is_some_and(|bytes| memmem(bytes, text).is_some())

@@ -3,8 +3,9 @@
 //!
 //! For programs whose threads no manager and no library of ours can follow: they choose at their
 //! start. The answer is given in the process, by a library in front of the C library's
-//! (`crates/omp-shim/abi/count.c`); programs that call the kernel without it, as those in Go do,
-//! hear it by a variable. Children of the program and OpenMP programs are told nothing.
+//! (`crates/omp-shim/abi/count.c`); programs in Go, which call the kernel without it, hear it by a
+//! variable, which programs that they start inherit. Other children of the program and OpenMP
+//! programs are told nothing.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +16,7 @@ use arena::client::{ConnectError, SOCKET_VARIABLE};
 use platform::process;
 
 use crate::error::Error;
-use crate::preload::{self, Program};
+use crate::preload;
 use crate::status;
 
 /// The library, beside the drop-in one.
@@ -27,24 +28,28 @@ const GO: &str = "GOMAXPROCS";
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Has the program of `command`, which this process becomes, hear how many processors a newcomer
-/// gets; says what keeps it from that.
-pub(crate) fn tell(command: &mut Command, directory: &Path, warn: &impl Fn(&str)) {
+/// gets; says what keeps it from that. `directory`: the drop-in library's, where there is one.
+pub(crate) fn tell(command: &mut Command, directory: Option<&Path>, warn: &impl Fn(&str)) {
     if let Err(why) = try_to_tell(command, directory) {
         warn(&format!("--tell-share: {why}; the program hears how many processors there are"));
     }
 }
 
-fn try_to_tell(command: &mut Command, directory: &Path) -> Result<(), String> {
+fn try_to_tell(command: &mut Command, directory: Option<&Path>) -> Result<(), String> {
     let Some(socket) = variable(command, SOCKET_VARIABLE).filter(|socket| socket != "off") else {
         return Err("no manager says what a newcomer gets".into());
     };
     let share = share(Path::new(&socket)).map_err(|error| Error::from(error).to_string())?;
-    if env::var_os(GO).is_none()
-        && preload::of_command(Path::new(command.get_program())) == Some(Program::Static)
-    {
-        command.env(GO, share.to_string());
+    if preload::is_go(Path::new(command.get_program())) {
+        // Its own wish comes first. It needs no library.
+        if env::var_os(GO).is_none() {
+            command.env(GO, share.to_string());
+        }
+        return Ok(());
     }
-    let library = directory.join(LIBRARY);
+    let Some(library) = directory.map(|directory| directory.join(LIBRARY)) else {
+        return Err(format!("there is no {LIBRARY} where no drop-in library is"));
+    };
     if !library.is_file() {
         return Err(format!("there is no {}", library.display()));
     }

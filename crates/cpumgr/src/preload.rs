@@ -35,6 +35,12 @@ pub fn of_command(command: &Path) -> Option<Program> {
     Image::open(&find(command)?).ok().map(|image| of_image(&image))
 }
 
+/// Whether the program that a command line names was made by Go's tools. False when its file does
+/// not say.
+pub fn is_go(command: &Path) -> bool {
+    find(command).and_then(|path| Image::open(&path).ok()).is_some_and(|image| image.is_go())
+}
+
 /// Whether a library is one of this machine.
 pub fn is_loadable(library: &Path) -> bool {
     Image::open(library).is_ok_and(|image| image.is_native())

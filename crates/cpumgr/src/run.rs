@@ -103,13 +103,15 @@ pub fn run(args: &RunArgs, start: Start<'_>, warn: impl Fn(&str)) -> Error {
     {
         return error;
     }
-    match library_directory(args.lib.as_deref()) {
-        Ok(directory) => {
-            library::offer(&mut command, &directory, args, &warn);
-            if args.tell_share {
-                newcomer::tell(&mut command, &directory, &warn);
-            }
-        }
+    let library = library_directory(args.lib.as_deref());
+    if let Ok(directory) = &library {
+        library::offer(&mut command, directory, args, &warn);
+    }
+    if args.tell_share {
+        newcomer::tell(&mut command, library.as_deref().ok(), &warn);
+    }
+    match library {
+        Ok(_) => {}
         Err(NoLibrary::Absent { looked }) => warn(&format!(
             "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask \
              shim`, or name its directory with --lib or {LIBRARY_VARIABLE}; the program runs with \

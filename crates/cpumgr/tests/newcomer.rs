@@ -63,6 +63,70 @@ fn a_program_hears_what_a_newcomer_gets_and_its_children_the_truth() {
     assert_eq!(said(&manager, &folder, "env | grep -c NANOS_COUNT; true").0, "0", "a child");
 }
 
+/// Compiled by this tool, with its version's checks; `None`, with a printed reason, without it.
+fn made(build: &mut Command) -> bool {
+    let name = build.get_program().to_string_lossy().into_owned();
+    match build.output() {
+        Ok(output) => assert!(output.status.success(), "{name}: {output:?}"),
+        Err(error) => {
+            platform::skip!("no {name} here: {error}");
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn a_mask_that_was_heard_and_is_put_back_is_what_it_stood_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(folder) = library(dir.path()) else { return };
+    let (source, program) = (dir.path().join("back.c"), dir.path().join("back"));
+    let text = "#define _GNU_SOURCE\n#include <pthread.h>\n#include <sched.h>\n#include \
+                <stdio.h>\n#include <sys/syscall.h>\n#include <unistd.h>\nstatic int real(void) \
+                { cpu_set_t set; CPU_ZERO(&set); syscall(SYS_sched_getaffinity, 0, sizeof set, \
+                &set); return CPU_COUNT(&set); }\nint main(void) { cpu_set_t heard, one; \
+                sched_getaffinity(0, sizeof heard, &heard); CPU_ZERO(&one); CPU_SET(0, &one); \
+                int all = real(); sched_setaffinity(0, sizeof one, &one); \
+                sched_setaffinity(0, sizeof heard, &heard); int back = real(); \
+                pthread_setaffinity_np(pthread_self(), sizeof heard, &heard); printf(\"%d %d \
+                %d\", CPU_COUNT(&heard), back == all, real() == all); }\n";
+    std::fs::write(&source, text).unwrap();
+    if !made(Command::new("gcc").arg("-pthread").arg(&source).arg("-o").arg(&program)) {
+        return;
+    }
+    let script = format!("NANOS_COUNT=1:$$ exec {}", program.display());
+    let mut told = Command::new("sh");
+    told.args(["-c", &script]).env("LD_PRELOAD", folder.join("libnanos_count.so"));
+    assert_eq!(String::from_utf8_lossy(&told.output().unwrap().stdout), "1 1 1");
+}
+
+#[test]
+fn a_go_program_with_cgo_hears_its_share() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(folder) = library(dir.path()) else { return };
+    let (source, program) = (dir.path().join("count.go"), dir.path().join("count"));
+    let text = "package main\n\n// int one(void) { return 1; }\nimport \"C\"\nimport (\n\t\"fmt\"\n\
+                \t\"runtime\"\n)\n\nfunc main() { fmt.Print(runtime.GOMAXPROCS(0) * int(C.one())) \
+                }\n";
+    std::fs::write(&source, text).unwrap();
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg(&source).env("CGO_ENABLED", "1");
+    build.env("GOCACHE", dir.path().join("cache")).env("GOTOOLCHAIN", "local");
+    if !made(&mut build) {
+        return;
+    }
+    let manager = Manager::start(&["--cpus", "0,1"]);
+    let _other = manager.program(2, 2);
+    let script = format!("exec {}", program.display());
+    let mut command = cpumgr();
+    command.args(["run", "--tell-share", "--preload", "never", "--socket"]).arg(manager.socket());
+    command.arg("--lib").arg(&folder).arg("--").arg(&program);
+    let output = command.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1", "{output:?}");
+    // A shell is no program in Go, and what it becomes is told as what it was.
+    assert_eq!(said(&manager, &folder, &format!("env | grep -c GOMAXPROCS; {script}")).0, "0\n2");
+}
+
 #[test]
 fn an_openmp_program_hears_the_truth() {
     let dir = tempfile::tempdir().unwrap();
@@ -96,6 +160,11 @@ fn what_cannot_be_told_is_said_and_the_program_runs() {
         err.contains("--tell-share: there is no ") && err.contains("libnanos_count.so"),
         "{err}"
     );
+    // Nor where there is no drop-in library at all.
+    std::fs::remove_file(folder.join("libgomp.so.1")).unwrap();
+    let (out, err) = said(&manager, &folder, "exec echo ran");
+    assert!(out == "ran" && err.contains("--tell-share: there is no libnanos_count.so"), "{err}");
+    std::fs::write(folder.join("libgomp.so.1"), "").unwrap();
     let mut command = cpumgr();
     command.env("NANOS_CPUMGR", "off").args(["run", "--tell-share", "--lib"]).arg(&folder);
     let output = command.args(["--", "echo", "ran"]).output().unwrap();

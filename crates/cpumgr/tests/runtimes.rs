@@ -1,17 +1,24 @@
 //! Programs on threads that no library of ours knows, under `cpumgr run` and `--tell-share`: their
-//! results are right beside another program. `cargo xtask real` has their times.
+//! results are right beside another program, and they were attached or told meanwhile. `cargo xtask
+//! real` has their times.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use platform::process::{self, Pid};
 use support::{Manager, cpumgr};
 
-/// The work takes long enough for the program to be attached meanwhile.
+/// In which a program is attached, or has heard its share: it works all the time.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Of one piece of work.
 const PHASES: &str = "400";
 /// What it finds.
 const SUM: &str = "\"result\":[4169272351]";
@@ -53,7 +60,8 @@ fn library(dir: &Path) -> Option<PathBuf> {
     made(compile.arg(count).arg("-ldl")).then_some(folder)
 }
 
-/// Runs a program beside another one, without the option and with it.
+/// Runs a program beside another one, without the option and with it: it is attached, or was told,
+/// and what it finds is right.
 fn must_be_right(library: &Path, program: &[OsString]) {
     let manager = Manager::start(&["--cpus", "0,1"]);
     let _other = manager.program(2, 2);
@@ -61,13 +69,90 @@ fn must_be_right(library: &Path, program: &[OsString]) {
         let mut command = cpumgr();
         command.args(["run", "--preload", "never", "--socket"]).arg(manager.socket());
         command.arg("--lib").arg(library).args(options).arg("--").args(program).arg(PHASES);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = Watched::start(&mut command);
+        let pid = child.pid();
+        // One line for each piece of work, until what is meant has been seen, twice at least.
+        let (mut rounds, begin) = (0, Instant::now());
+        let mut is_seen = false;
+        while rounds < 2 || !is_seen {
+            assert!(begin.elapsed() < LIMIT, "not so: {program:?}, {options:?}");
+            let said = child.work();
+            assert!(said.replace(' ', "").contains(SUM), "{program:?}, {options:?}: {said:?}");
+            rounds += 1;
+            let attached =
+                || manager.status().programs.iter().any(|it| it.pid == pid && it.attached);
+            is_seen |= if options.is_empty() { attached() } else { was_told(pid) };
+        }
+        child.end();
+    }
+}
+
+/// Whether the library that answers is in the process, or the variable of programs in Go.
+fn was_told(pid: i32) -> bool {
+    let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    let has = |bytes: &[u8], text: &str| String::from_utf8_lossy(bytes).contains(text);
+    let environment = read("environ");
+    has(&read("maps"), "libnanos_count.so") && has(&environment, "NANOS_COUNT=1:")
+        || has(&environment, "GOMAXPROCS=1\0")
+}
+
+/// A program that is killed when it takes too long, or its test ends.
+struct Watched {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// Dropped with this: the watch is over.
+    _is_over: Sender<()>,
+}
+
+impl Watched {
+    fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(b"go\ngo\n").unwrap();
-        let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).replace(' ', "");
-        assert!(output.status.success(), "{program:?}, {options:?}: {output:?}");
-        assert_eq!(said.matches(SUM).count(), 2, "{program:?}, {options:?}: {output:?}");
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let pidfd = process::pidfd_open(Pid(child.id().cast_signed())).unwrap();
+        let (is_over, end) = mpsc::channel();
+        // What it says ends then, and the test fails.
+        thread::spawn(move || {
+            if end.recv_timeout(2 * LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let _ =
+                    process::pidfd_send_signal(&pidfd, nix::sys::signal::Signal::SIGKILL as i32);
+            }
+        });
+        let mut started = Self { child, input, output, _is_over: is_over };
+        assert_eq!(started.line(), "ready\n");
+        started
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// What it says of one piece of work.
+    fn work(&mut self) -> String {
+        self.input.as_mut().unwrap().write_all(b"go\n").unwrap();
+        self.line()
+    }
+
+    /// It ends by itself when there is no more work.
+    fn end(&mut self) {
+        drop(self.input.take());
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -95,6 +180,8 @@ fn rayon() {
     let output = build.output().unwrap();
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
+        // Cargo names the option where something would have to be fetched.
+        assert!(said.contains("--offline"), "{said}");
         return platform::skip!("rayon cannot be had without a network: {}", said.trim());
     }
     must_be_right(&library, &[target.join("release/sum-rayon").into()]);

@@ -109,19 +109,68 @@ static void reduce(size_t size, cpu_set_t *set) {
     }
 }
 
+/* What was heard last of a mask, and what that stood for. A program that binds its threads and puts
+   back what it heard means the latter. A thread that finds the lock taken, or one that a thread of
+   its parent took before a fork, goes without. */
+static pthread_mutex_t heard_lock = PTHREAD_MUTEX_INITIALIZER;
+static cpu_set_t heard, meant;
+static int has_heard;
+
+static void hear(size_t size, cpu_set_t *set) {
+  cpu_set_t all;
+  int fits = size <= sizeof all;
+  CPU_ZERO(&all);
+  if (fits) memcpy(&all, set, size);
+  reduce(size, set);
+  /* A thread that is bound to no more than that says nothing of what the others heard. */
+  if (!fits || CPU_COUNT(&all) <= count || pthread_mutex_trylock(&heard_lock)) return;
+  CPU_ZERO(&heard);
+  memcpy(&heard, set, size);
+  meant = all;
+  has_heard = 1;
+  pthread_mutex_unlock(&heard_lock);
+}
+
+/* Whether `set` was heard last; what it stands for goes to `whole`. */
+static int is_heard(size_t size, const cpu_set_t *set, cpu_set_t *whole) {
+  cpu_set_t wanted;
+  if (count < 1 || !set || size > sizeof wanted || pthread_mutex_trylock(&heard_lock)) return 0;
+  CPU_ZERO(&wanted);
+  memcpy(&wanted, set, size);
+  int is_so = has_heard && CPU_EQUAL(&wanted, &heard);
+  if (is_so) *whole = meant;
+  pthread_mutex_unlock(&heard_lock);
+  return is_so;
+}
+
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
   int (*real)(pid_t, size_t, cpu_set_t *) = next("sched_getaffinity");
   int result = real(pid, size, set);
   int is_own = pid == 0 || pid == getpid() || pid == gettid();
-  if (result >= 0 && is_own && is_told(__builtin_return_address(0))) reduce(size, set);
+  if (result >= 0 && is_own && is_told(__builtin_return_address(0))) hear(size, set);
   return result;
 }
 
 int pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *set) {
   int (*real)(pthread_t, size_t, cpu_set_t *) = next("pthread_getaffinity_np");
   int result = real(thread, size, set);
-  if (result == 0 && is_told(__builtin_return_address(0))) reduce(size, set);
+  if (result == 0 && is_told(__builtin_return_address(0))) hear(size, set);
   return result;
+}
+
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set) {
+  int (*real)(pid_t, size_t, const cpu_set_t *) = next("sched_setaffinity");
+  cpu_set_t whole;
+  int is_own = pid == 0 || pid == getpid() || pid == gettid();
+  if (is_own && is_heard(size, set, &whole)) return real(pid, sizeof whole, &whole);
+  return real(pid, size, set);
+}
+
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set) {
+  int (*real)(pthread_t, size_t, const cpu_set_t *) = next("pthread_setaffinity_np");
+  cpu_set_t whole;
+  if (is_heard(size, set, &whole)) return real(thread, sizeof whole, &whole);
+  return real(thread, size, set);
 }
 
 static long least(long number) { return number < count ? number : count; }

@@ -29,7 +29,8 @@
 	.cfi_adjust_cfa_offset -8
 	.endm
 
-# Calls \function with \number; all that a caller may have passed in registers is as before, and so are the flags after it.
+# Calls \function with \number and the caller's third argument, which pthread_create's thread begins at; all that a caller
+# may have passed in registers is as before, and so are the flags after it.
 	.macro keeping_arguments function, number
 	push_one %rdi
 	push_one %rsi
@@ -38,6 +39,7 @@
 	push_one %r8
 	push_one %r9
 	push_one %rax
+	movq	%rdx, %rsi
 	movl	$\number, %edi
 	call	\function
 	testb	%al, %al

@@ -15,8 +15,16 @@
 //! anything since the last look, which costs some 100 ns, and only then at the names of what there
 //! is. So a library is found while it makes its first thread, loaded early or late, before its
 //! first call that has several; nothing is asked of the loader in between, and no code is changed.
-//! A library that is followed stays in the process: a call of it may be under way whenever the
-//! program closes it.
+//! A library that has a single thread is kept and asked for its number whenever a thread is made:
+//! that may be its own. What was found stays in the process: a call of it may be under way
+//! whenever the program closes it.
+//!
+//! # When jobs are handed over
+//! Only while a library makes the first thread that it ever makes: no call of it that has several
+//! jobs is under way then. That is so where the function of the new thread is the library's own,
+//! the library has several threads already (which the library says of itself before it makes them
+//! when it is loaded, and after that when it is told to have more), and no thread was made since
+//! that was not looked at. Elsewhere the number alone follows.
 //!
 //! # When the number changes
 //! - At the end of a call that ran here ([`call`]): a load tells whether the grant is another one.
@@ -41,8 +49,8 @@
 //! - A number that the program sets and that is the one the library has just then, lowered by us,
 //!   cannot be told from ours, and is no limit. Teams have no more threads than processors anyway.
 //! - One that has a single thread (MKL has, in the region for which it makes its threads) is looked
-//!   at again for some seconds; told later to have more, it is found when the process makes its
-//!   next thread after that.
+//!   at again for some seconds; told later to have more, it is followed when the process makes its
+//!   next thread after that, and its number alone: calls of it may be under way then.
 //! - [`libraries::SLOTS`] libraries in a process are followed; more are left alone.
 
 pub(crate) mod arenas;
@@ -66,6 +74,9 @@ use libraries::{FOLLOWED, Followed, Pool};
 use numbers::JobNumbers;
 use platform::aside::Aside;
 use platform::lock::Mutex;
+use std::ffi::c_void;
+use std::mem;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Makes a pool of a library, if it is one.
@@ -79,38 +90,59 @@ const KINDS: [(&[u8], Kind); 4] = [
     (b"libtbb", tbb::of),
 ];
 
-/// The calling thread makes a thread, in the program's code or a library's.
-pub(crate) fn at_thread() {
-    // ORDERING: Relaxed - a library's own thread makes its threads, and sees it loaded.
-    if find::loads() != LOADED.load(Relaxed) {
-        look();
+/// The calling thread makes a thread that begins at `start`, in the program's code or a library's.
+pub(crate) fn at_thread(start: *const c_void) {
+    // ORDERING: Relaxed, both - a library's own thread makes its threads, and sees it loaded.
+    if find::loads() != LOADED.load(Relaxed) || HAS_SINGLE.load(Relaxed) {
+        look(start);
     }
     follower::begin_in_child();
 }
 
-/// The loader's count at the last look that found all.
+/// The loader's count at the last look at what it has.
 static LOADED: AtomicU64 = AtomicU64::new(0);
+/// Libraries that had a single thread when they were last looked at. Held by the thread that looks.
+static SINGLE: Mutex<Vec<Box<dyn Pool>>> = Mutex::new(Vec::new());
+/// There are some.
+static HAS_SINGLE: AtomicBool = AtomicBool::new(false);
+/// A thread was made, maybe a library's first, while another thread looked.
+static HAS_MISSED: AtomicBool = AtomicBool::new(false);
 
+/// Looks at what is new, and at what had a single thread; `start`: where the thread begins that is
+/// being made, if one is.
 #[cold]
-fn look() {
-    static LOOK: Mutex<()> = Mutex::new(());
+fn look(start: *const c_void) {
     let _aside = Aside::begin();
-    // Another thread looks; or this one does, and makes the engine's threads. In the child of a
-    // fork the lock may be one that is never given back: it goes on with what it has.
-    let Ok(_guard) = LOOK.try_lock() else { return };
     let loads = find::loads();
-    let found = find::modules(|name| {
-        KINDS.iter().find(|(piece, _)| find::has(name, piece)).map(|(_, kind)| *kind)
-    });
-    let pools = found.into_iter().filter_map(|(module, kind)| kind(module));
-    // One that has a single thread may be told to have more.
-    let later = pools.filter_map(|pool| (!follow(pool)).then_some(())).count();
-    if later == 0 {
-        // ORDERING: Relaxed - as above.
+    // ORDERING: Relaxed, all of `LOADED` and `HAS_SINGLE` - as above.
+    let has_new = loads != LOADED.load(Relaxed);
+    // In the child of a fork the lock may be one that is never given back: it goes on with what it
+    // has.
+    let Ok(mut single) = SINGLE.try_lock() else {
+        if has_new && !start.is_null() {
+            // ORDERING: Relaxed - the library's later threads come after the one that loaded it.
+            HAS_MISSED.store(true, Relaxed);
+        }
+        return;
+    };
+    let mut left: Vec<_> =
+        mem::take(&mut *single).into_iter().filter_map(|pool| follow(pool, false)).collect();
+    if has_new {
+        let found = find::modules(|name| {
+            KINDS.iter().find(|(piece, _)| find::has(name, piece)).map(|(_, kind)| *kind)
+        });
+        for (module, kind) in found {
+            // ORDERING: Relaxed - as above.
+            let is_first = module.has(start.addr()) && !HAS_MISSED.load(Relaxed);
+            left.extend(kind(module).and_then(|pool| follow(pool, is_first)));
+        }
         LOADED.store(loads, Relaxed);
-    } else if is_managed() {
-        follower::look_again(look);
     }
+    HAS_SINGLE.store(!left.is_empty(), Relaxed);
+    if !left.is_empty() && is_managed() {
+        follower::look_again(|| look(ptr::null()));
+    }
+    *single = left;
 }
 
 fn is_managed() -> bool {
@@ -118,22 +150,22 @@ fn is_managed() -> bool {
     matches!(host, Host::Own) && environment.follows_manager() && host.is_managed()
 }
 
-/// Follows a library that was found, where there is something to follow; false where there may be
-/// later.
-fn follow(pool: Box<dyn Pool>) -> bool {
-    let threads = pool.threads();
+/// Follows a library that was found, where there is something to follow; gives one back for which
+/// there may be later. `is_first`: it makes its first thread just now.
+fn follow(pool: Box<dyn Pool>, is_first: bool) -> Option<Box<dyn Pool>> {
+    let threads = pool.threads_at_first();
     if threads < 2 {
-        return false;
+        return Some(pool);
     }
     let host = settings().host;
     // An older copy of this library, if there is one, has an engine and eyes of its own.
-    let Some(slot) = FOLLOWED.iter().position(|slot| slot.get().is_none()) else { return true };
+    let slot = FOLLOWED.iter().position(|slot| slot.get().is_none())?;
     if !matches!(host, Host::Own) {
-        return true;
+        return None;
     }
     let is_managed = is_managed();
     if is_managed || threads > host.processors() {
-        let is_ours = is_managed && pool.can_hand_over();
+        let is_ours = is_managed && is_first && pool.can_hand_over();
         let (dial, is_crowded) = (SharedDial::new(threads), AtomicBool::new(false));
         let numbers = JobNumbers::new(threads);
         let library = Followed { pool, dial, is_ours, is_crowded, numbers };
@@ -143,5 +175,5 @@ fn follow(pool: Box<dyn Pool>) -> bool {
         }
         follower::begin();
     }
-    true
+    None
 }

@@ -28,8 +28,9 @@ class Limits:
     """What this process has now, and, as a context, the time in which its pools keep to that.
 
     processors: how many it may use now.
-    machine: how many its affinity mask has.
+    machine: how many its affinity mask has while no manager binds it; else how many the manager has.
     is_managed: a manager has it among its programs.
+    why: what kept it from asking a manager, or None.
 
     In a program that was started by `nanos run` the pools follow by themselves, and the context changes nothing.
     Elsewhere (a notebook's kernel, say) entering it has the manager bind this process's threads to its processors, and
@@ -45,17 +46,21 @@ class Limits:
 
     def refresh(self):
         """Looks at what the process has now."""
-        self.machine = len(os.sched_getaffinity(0))
-        self.processors, self.is_managed = self.machine, False
-        self._why = None
+        mask = len(os.sched_getaffinity(0))
+        # Bound by a manager, the mask says nothing of the machine.
+        if not self._is_attached:
+            self.machine = mask
+        self.processors, self.is_managed, self.why = mask, False, None
         said = _ask("status", "--json", *self._socket)
         if said.returncode != 0:
-            self._why = said.stderr.strip()
+            self.why = said.stderr.strip() or f"cpumgr status ended with {said.returncode}"
             return self
         report = json.loads(said.stdout)
         own = [program for program in report["programs"] if program["pid"] == os.getpid()]
         if own:
             self.processors, self.is_managed = max(1, own[0]["granted"]), True
+            if not self._is_attached:
+                self.machine = max(mask, report["processor_count"])
         if self._pools is not None:
             self._limit()
         return self
@@ -89,6 +94,8 @@ class Limits:
 
     def __repr__(self):
         by = "by its manager" if self.is_managed else "without a manager"
+        if self.why:
+            by += f" ({self.why})"
         return f"<nanos.Limits: {self.processors} of {self.machine} processors, {by}>"
 
 

@@ -31,19 +31,20 @@ VALUED = {
     "--weight",
 }
 USAGE = """usage: nanos run [OPTIONS] train.py|PROGRAM [ARGUMENTS]   runs it under the manager of this user, which it starts
-       nanos status                                    what each program asks for, and what it has
-       nanos COMMAND ...                               any other command of the manager: `nanos help`"""
+       nanos run [OPTIONS] -m MODULE [ARGUMENTS]          the same, as `python -m`
+       nanos status                                       what each program asks for, and what it has
+       nanos COMMAND ...                                  any other command of the manager: `nanos help`"""
 
 
 def with_python(words):
-    """The words after `run`, with this Python in front of a file that ends in .py."""
+    """The words after `run`, with this Python in front of a file that ends in .py, or of `-m MODULE`."""
     place = 0
-    while place < len(words) and words[place].startswith("-"):
+    while place < len(words) and words[place].startswith("-") and words[place] != "-m":
         word = words[place]
         place += 2 if word in VALUED else 1
         if word == "--":
             break
-    if place < len(words) and words[place].endswith(".py"):
+    if place < len(words) and (words[place] == "-m" or words[place].endswith(".py")):
         return [*words[:place], *([] if "--" in words[:place] else ["--"]), sys.executable, *words[place:]]
     return words
 

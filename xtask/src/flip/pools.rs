@@ -33,6 +33,7 @@ struct Program {
 const POOL_KINDS: &[(&str, &str, &[&str])] = &[
     ("openblas", "flip", &[]),
     ("openblas", "own", &["-DOWN_THREADS"]),
+    ("openblas", "late", &["-DSINGLE"]),
     ("blis", "own", &["-DOWN_THREADS", "-DBLIS"]),
     ("mkl_rt", "own", &["-DOWN_THREADS", "-DMKL"]),
 ];

@@ -35,8 +35,9 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_attach: bool,
     /// Tells the program, where it asks how many processors there are (`sched_getaffinity`,
-    /// `sysconf`), how many a newcomer gets now: for programs whose threads cannot follow. OpenMP
-    /// programs and what the program starts are told the truth.
+    /// `sysconf`), how many a newcomer gets now: for programs whose threads cannot follow. Programs
+    /// in Go hear it by GOMAXPROCS, and so do those in Go that they start; OpenMP programs, and
+    /// whatever else the program starts, are told the truth.
     #[arg(long)]
     pub tell_share: bool,
     /// Its share relative to others, 0.001 to 1000; 1 unless changed. dss and the policies that

@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const RAYON: &[u8] = b"RAYON_NUM_THREADS";
 /// What programs on our library have.
 const OURS: &[u8] = b"NANOS_CPUMGR";
+/// The library that decides which of MKL's layers works, and whose number follows.
+const MKL: &str = "libmkl_rt";
 /// What an OpenBLAS offers whose jobs can run on other threads than its own.
 const CALLBACK: &[u8] = b"openblas_set_threads_callback_function";
 /// What a oneTBB looks for that asks for permits.
@@ -39,6 +41,12 @@ enum Way {
     Number,
     /// By permits that it asks for, or by its own control.
     Arenas,
+    /// A layer of MKL by `libmkl_rt`, where that has loaded it; else not.
+    Layer,
+    /// The same; else as OpenMP.
+    OpenMpLayer,
+    /// The same; else as the arenas of oneTBB.
+    ArenaLayer,
     /// Not at all.
     None,
 }
@@ -50,13 +58,30 @@ const KNOWN: &[(&str, &str, Way)] = &[
     ("libscipy_openblas", "OpenBLAS", Way::Blas),
     ("libblis", "BLIS", Way::Number),
     ("libmkl_rt", "MKL", Way::Number),
-    ("libmkl_intel_thread", "MKL", Way::Number),
-    ("libmkl_gnu_thread", "MKL", Way::Number),
-    ("libmkl_tbb_thread", "MKL", Way::Number),
+    ("libmkl_intel_thread", "MKL", Way::Layer),
+    ("libmkl_gnu_thread", "MKL", Way::OpenMpLayer),
+    ("libmkl_tbb_thread", "MKL", Way::ArenaLayer),
     ("libtbb", "oneTBB", Way::Arenas),
     ("libpthreadpool", "pthreadpool", Way::None),
     ("libtaskflow", "Taskflow", Way::None),
 ];
+
+/// Programs that run scripts, by how their files' names begin.
+const INTERPRETERS: &[&str] =
+    &["python", "pypy", "perl", "ruby", "node", "java", "julia", "Rscript", "octave", "lua"];
+
+/// What is beside a library.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Beside {
+    /// The drop-in library.
+    has_ours: bool,
+    /// A manager that manages the program by what that library says.
+    has_manager: bool,
+    /// `libmkl_rt`.
+    has_mkl: bool,
+    /// A `libtcm.so.1` that does not lead to the drop-in library.
+    has_other_permits: bool,
+}
 
 /// A pool of threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,18 +104,18 @@ pub struct Pool {
 pub enum Follows {
     /// It does.
     Yes,
-    /// Its size stays, and its threads are bound to the processors of the program, when the manager
-    /// manages that from outside.
+    /// Its size stays; where a manager manages the program from outside, its threads are bound to
+    /// the processors of the program.
     Bound,
     /// That cannot be told from here.
     Unknown,
 }
 
-/// The pools of a process.
+/// The pools of a process; `has_manager`: one has it among its programs, by what it says itself.
 ///
 /// # Errors
 /// There is no such process, or it is another user's.
-pub(super) fn of_process(pid: i32) -> Result<Vec<Pool>, Error> {
+pub(super) fn of_process(pid: i32, has_manager: bool) -> Result<Vec<Pool>, Error> {
     let process = Process::new(pid)
         .map_err(|_| Error::Usage(format!("there is no process {pid}; `ps -e` lists them")))?;
     let maps = process.open_relative("maps").map_err(|_| {
@@ -103,15 +128,35 @@ pub(super) fn of_process(pid: i32) -> Result<Vec<Pool>, Error> {
     let openmp = libraries::of_process(pid, &mounts, until);
     let is_ours = openmp.iter().any(|it| it.ours);
     let mut pools: Vec<Pool> = openmp.iter().map(|it| of_openmp(&it.path, it.ours)).collect();
-    for (file, (known, map)) in among(maps.take(MAPS), until) {
+    let among = among(maps.take(MAPS), until);
+    let beside = Beside {
+        has_ours: is_ours,
+        has_manager,
+        has_mkl: among.keys().any(|file| file_name(file).starts_with(MKL)),
+        has_other_permits: has_other_permits(pid, &process, &mounts, until),
+    };
+    for (file, (known, map)) in among {
         let says = libraries::image(pid, &map, &mounts).map(|image| Says::of(&image, known.1));
-        pools.push(of_known(&file, known, says.unwrap_or_default(), is_ours));
+        pools.push(of_known(&file, known, says.unwrap_or_default(), beside));
     }
     // As the process sees it; its file may be gone.
     if let Ok(image) = Image::open(Path::new(&format!("/proc/{pid}/exe"))) {
         pools.extend(inside(&image, &format!("/proc/{pid}/exe")));
     }
     Ok(pools)
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether the process has a library of permits that is not the name for ours.
+fn has_other_permits(pid: i32, process: &Process, mounts: &Mounts, until: Instant) -> bool {
+    let Ok(maps) = process.open_relative("maps") else { return false };
+    let found = libraries::among(maps.take(MAPS), until, |name| name.starts_with("libtcm.so"));
+    found.iter().any(|(_, map)| {
+        libraries::image(pid, map, mounts).is_some_and(|image| !needs_openmp(&image))
+    })
 }
 
 /// The pools that a program's file names.
@@ -137,7 +182,25 @@ pub(super) fn of_program(path: &Path) -> Result<Vec<Pool>, Error> {
         }]);
     }
     let mut pools = inside(&image, &shown);
-    for library in image.needs().map(|needs| needs.libraries).unwrap_or_default() {
+    if INTERPRETERS.iter().any(|name| file_name(&shown).starts_with(name)) {
+        pools.push(Pool {
+            name: "interpreter".into(),
+            version: None,
+            file: shown.clone(),
+            follows: Follows::Unknown,
+            says: "what its script loads is known when that runs; ask `cpumgr doctor PID` then"
+                .into(),
+        });
+    }
+    let libraries = image.needs().map(|needs| needs.libraries).unwrap_or_default();
+    // As it is under `cpumgr run`.
+    let beside = Beside {
+        has_ours: true,
+        has_manager: true,
+        has_mkl: libraries.iter().any(|library| library.starts_with(MKL)),
+        has_other_permits: false,
+    };
+    for library in libraries {
         let library = printable(&library);
         if is_openmp(&library) {
             pools.push(Pool {
@@ -148,7 +211,11 @@ pub(super) fn of_program(path: &Path) -> Result<Vec<Pool>, Error> {
                 says: "under `cpumgr run` it takes the drop-in library, whose teams follow".into(),
             });
         } else if let Some(known) = known(&library) {
-            pools.push(of_known(&library, known, Says::default(), true));
+            let mut pool = of_known(&library, known, Says::default(), beside);
+            if pool.follows == Follows::Yes {
+                pool.says = format!("under `cpumgr run --preload always`: {}", pool.says);
+            }
+            pools.push(pool);
         }
     }
     Ok(pools)
@@ -212,7 +279,7 @@ impl Says {
                 version: image.version_after(b"OpenBLAS "),
             },
             Way::Arenas => Self { has_door: Some(image.has_constant(PERMITS)), ..Self::default() },
-            Way::Number | Way::None => Self { is_openmp: needs_openmp(image), ..Self::default() },
+            _ => Self { is_openmp: needs_openmp(image), ..Self::default() },
         }
     }
 }
@@ -221,52 +288,83 @@ fn needs_openmp(image: &Image) -> bool {
     image.needs().is_some_and(|needs| needs.libraries.iter().any(|name| is_openmp(name)))
 }
 
-fn of_known(file: &str, (name, way): (&str, Way), known: Says, has_ours: bool) -> Pool {
+fn of_known(file: &str, (name, way): (&str, Way), known: Says, beside: Beside) -> Pool {
     let Says { version, has_door, is_openmp } = known;
-    let (follows, says) = match (way, has_ours) {
-        (Way::None, _) => (Follows::Bound, "its pool keeps its size; its threads are bound only"),
-        (_, false) => (
+    let (follows, says) = match way {
+        Way::None => (Follows::Bound, "its pool keeps its size; its threads are bound only"),
+        _ if !beside.has_ours => (
             Follows::Bound,
-            "it would follow where the drop-in library is: start the program by \
-             `cpumgr run --preload always`",
+            "it would follow where the drop-in library is: start the program by `cpumgr run \
+             --preload always`",
         ),
-        (_, true) if is_openmp => {
+        _ if is_openmp => {
             (Follows::Yes, "its threads are OpenMP's, and follow as those of the drop-in library")
         }
-        (Way::Blas, true) => (
-            Follows::Yes,
-            match has_door {
-                Some(true) => {
-                    "its jobs run on the drop-in library's threads, as many as the program has \
-                     processors"
-                }
-                Some(false) => {
-                    "its number of threads follows, but the threads are its own and spin between \
-                     calls: use 0.3.26 or later, whose jobs run on the drop-in library's threads"
-                }
-                None => {
-                    "its number of threads follows; from version 0.3.26 its jobs run on the \
-                     drop-in library's threads, before that its own threads spin between calls"
-                }
-            },
+        Way::OpenMpLayer => {
+            (Follows::Yes, "its threads are OpenMP's, and follow where that is the drop-in library")
+        }
+        _ if !beside.has_manager => (
+            Follows::Bound,
+            "no manager manages the program by what it says itself: only a quota that was below \
+             its number at its first thread is followed; start the program by `cpumgr run`",
         ),
-        (Way::Number, true) => (Follows::Yes, "the drop-in library sets how many threads it uses"),
-        (Way::Arenas, true) => (
-            Follows::Yes,
-            match has_door {
-                Some(true) => "it asks for permits, which follow, also while a loop runs",
-                Some(false) => {
-                    "it is older than permits (2021.10): its max_allowed_parallelism follows, of \
-                     all arenas together"
-                }
-                None => {
-                    "from version 2021.10 it asks for permits, which follow; before that its \
-                     max_allowed_parallelism does, of all arenas together"
-                }
-            },
+        Way::Layer if beside.has_mkl => (Follows::Yes, LAYER),
+        Way::ArenaLayer if beside.has_mkl => (Follows::Yes, LAYER),
+        Way::Layer => (
+            Follows::Bound,
+            "linked without libmkl_rt, its number is not set: link the program with libmkl_rt, \
+             or with libmkl_gnu_thread, whose threads are OpenMP's",
         ),
+        Way::ArenaLayer => {
+            (Follows::Yes, "its threads are oneTBB's, and follow as the arenas of that do")
+        }
+        Way::Blas => (Follows::Yes, of_blas(has_door)),
+        Way::Number => (Follows::Yes, "the drop-in library sets how many threads it uses"),
+        Way::Arenas if beside.has_other_permits => (
+            Follows::Unknown,
+            "another libtcm.so.1 than the drop-in library's is in the process: with TCM_ENABLE=1 \
+             that one gives the permits, and nothing follows; leave TCM_ENABLE unset, or take that \
+             library out of the search",
+        ),
+        Way::Arenas => (Follows::Yes, of_arenas(has_door)),
     };
     Pool { name: name.to_owned(), version, file: file.to_owned(), follows, says: says.into() }
+}
+
+/// What is said of a layer that libmkl_rt has loaded.
+const LAYER: &str = "libmkl_rt has loaded it, whose number of threads the drop-in library sets";
+
+/// How an OpenBLAS follows.
+fn of_blas(has_callback: Option<bool>) -> &'static str {
+    match has_callback {
+        Some(true) => {
+            "its jobs run on the drop-in library's threads, as many as the program has processors; \
+             where it began with one thread its number follows, and the threads are its own"
+        }
+        Some(false) => {
+            "its number of threads follows, but the threads are its own and spin between calls: \
+             use 0.3.26 or later, whose jobs run on the drop-in library's threads"
+        }
+        None => {
+            "its number of threads follows; from version 0.3.26 its jobs run on the drop-in \
+             library's threads, before that its own threads spin between calls"
+        }
+    }
+}
+
+/// How a oneTBB follows.
+fn of_arenas(asks_for_permits: Option<bool>) -> &'static str {
+    match asks_for_permits {
+        Some(true) => "it asks for permits, which follow, also while a loop runs",
+        Some(false) => {
+            "it is older than permits (2021.10): its max_allowed_parallelism follows, of all \
+             arenas together"
+        }
+        None => {
+            "from version 2021.10 it asks for permits, which follow; before that its \
+             max_allowed_parallelism does, of all arenas together"
+        }
+    }
 }
 
 fn known(name: &str) -> Option<(&'static str, Way)> {
@@ -312,11 +410,14 @@ mod tests {
         );
     }
 
+    const ALL: Beside =
+        Beside { has_ours: true, has_manager: true, has_mkl: false, has_other_permits: false };
+
     #[test]
     fn which_pool_follows_depends_on_the_drop_in_library() {
         let of = |way, has_door, has_ours| {
             let known = Says { has_door, ..Says::default() };
-            let pool = of_known("f", ("X", way), known, has_ours);
+            let pool = of_known("f", ("X", way), known, Beside { has_ours, ..ALL });
             (pool.follows, pool.says)
         };
         assert_eq!(of(Way::Number, None, true).0, Follows::Yes);
@@ -333,9 +434,39 @@ mod tests {
             assert!(of(way, None, true).1.contains(old));
         }
         let openmp = Says { is_openmp: true, ..Says::default() };
-        assert!(of_known("f", ("X", Way::Blas), openmp, true).says.contains("OpenMP"));
+        assert!(of_known("f", ("X", Way::Blas), openmp, ALL).says.contains("OpenMP"));
         assert_eq!(of_openmp("f", true).follows, Follows::Yes);
         assert!(of_openmp("f", false).says.contains("cpumgr run"));
+    }
+
+    #[test]
+    fn without_a_manager_no_pool_but_those_of_openmp_follows() {
+        let beside = Beside { has_manager: false, ..ALL };
+        for way in [Way::Blas, Way::Number, Way::Arenas, Way::Layer, Way::ArenaLayer] {
+            let pool = of_known("f", ("X", way), Says::default(), beside);
+            assert_eq!(pool.follows, Follows::Bound, "{way:?}");
+            assert!(pool.says.contains("no manager") && pool.says.contains("cpumgr run"));
+        }
+        let openmp = Says { is_openmp: true, ..Says::default() };
+        assert_eq!(of_known("f", ("X", Way::Blas), openmp, beside).follows, Follows::Yes);
+    }
+
+    #[test]
+    fn layers_of_mkl_and_other_permits_are_told_apart() {
+        let of = |file: &str, beside| {
+            let pool = of_known(file, known(file).unwrap(), Says::default(), beside);
+            (pool.follows, pool.says)
+        };
+        let (follows, says) = of("libmkl_intel_thread.so.2", ALL);
+        assert!(follows == Follows::Bound && says.contains("libmkl_rt"), "{says}");
+        for layer in ["libmkl_intel_thread.so.2", "libmkl_tbb_thread.so.2"] {
+            let (follows, says) = of(layer, Beside { has_mkl: true, ..ALL });
+            assert!(follows == Follows::Yes && says.contains("libmkl_rt"), "{says}");
+        }
+        assert!(of("libmkl_gnu_thread.so.2", ALL).1.contains("OpenMP"));
+        assert!(of("libmkl_tbb_thread.so.2", ALL).1.contains("oneTBB"));
+        let (follows, says) = of("libtbb.so.12", Beside { has_other_permits: true, ..ALL });
+        assert!(follows == Follows::Unknown && says.contains("TCM_ENABLE"), "{says}");
     }
 
     #[test]
@@ -345,7 +476,14 @@ mod tests {
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
         let pools = of_program(&script).unwrap();
         assert_eq!((pools.len(), pools[0].follows), (1, Follows::Unknown));
+        // A program that runs scripts names none of what they load.
+        let interpreter = dir.path().join("python3.11");
+        std::fs::copy("/proc/self/exe", &interpreter).unwrap();
+        let pools = of_program(&interpreter).unwrap();
+        assert!(pools.iter().any(|it| it.follows == Follows::Unknown), "{pools:?}");
         assert!(of_program(&dir.path().join("none")).is_err());
-        assert!(of_process(i32::MAX).unwrap_err().to_string().contains("there is no process"));
+        assert!(
+            of_process(i32::MAX, false).unwrap_err().to_string().contains("there is no process")
+        );
     }
 }

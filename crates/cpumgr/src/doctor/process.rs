@@ -11,9 +11,10 @@ use super::Finding;
 use crate::socket;
 use crate::status::Report;
 
-/// All of it.
-pub(super) fn look(pid: i32, named: Option<&Path>) -> Vec<Finding> {
-    vec![mask(pid), quota(pid), manager(pid, named)]
+/// All of it; and whether a manager manages it by what it says itself, not from outside.
+pub(super) fn look(pid: i32, named: Option<&Path>) -> (Vec<Finding>, bool) {
+    let (manager, is_managed) = manager(pid, named);
+    (vec![mask(pid), quota(pid), manager], is_managed)
 }
 
 fn mask(pid: i32) -> Finding {
@@ -57,15 +58,18 @@ fn quota(pid: i32) -> Finding {
     }
 }
 
-fn manager(pid: i32, named: Option<&Path>) -> Finding {
+fn manager(pid: i32, named: Option<&Path>) -> (Finding, bool) {
     const ADVICE: &str = "start it by `cpumgr run`; `cpumgr attach PID` binds the threads of one \
                           that runs already";
     let report = socket::to_ask(named).ok().and_then(|socket| Report::glance(&socket).ok());
     let Some(report) = report else {
-        return Finding::note("manager", "no manager answers: it has what it takes", ADVICE);
+        let finding = Finding::note("manager", "no manager answers: it has what it takes", ADVICE);
+        return (finding, false);
     };
     let manager = report.status.manager_pid;
-    match report.programs.iter().find(|program| program.pid == pid) {
+    let program = report.programs.iter().find(|program| program.pid == pid);
+    let is_managed = program.is_some_and(|program| !program.attached);
+    let finding = match program {
         Some(program) => of_program(program, manager),
         None if report.status.silent.contains(&pid) => Finding::note(
             "manager",
@@ -73,7 +77,8 @@ fn manager(pid: i32, named: Option<&Path>) -> Finding {
             "`cpumgr status` says why",
         ),
         None => Finding::note("manager", format!("manager {manager} does not know it"), ADVICE),
-    }
+    };
+    (finding, is_managed)
 }
 
 fn of_program(program: &ProgramStatus, manager: i32) -> Finding {
@@ -102,7 +107,8 @@ mod tests {
     fn this_process_has_a_mask_and_a_quota_that_can_be_read_and_no_manager() {
         let dir = tempfile::tempdir().unwrap();
         let pid = std::process::id().cast_signed();
-        let found = look(pid, Some(&dir.path().join("app.sock")));
+        let (found, is_managed) = look(pid, Some(&dir.path().join("app.sock")));
+        assert!(!is_managed);
         let checks: Vec<_> = found.iter().map(|it| it.check).collect();
         assert_eq!(checks, ["mask", "quota", "manager"]);
         assert!(found.iter().all(|it| !it.says.contains("cannot be read")), "{found:?}");

@@ -37,7 +37,7 @@ fn pools_say_which_of_them_follow() {
     };
     assert_eq!(
         pools.text(Style::plain()),
-        "7:\nwell  mask           all\nfollows   OpenMP     /f\n          -> because\n\
-         is bound  TBB        /f (2021.8)\n          -> because\n"
+        "7:\nwell  mask           all\nfollows    OpenMP     /f\n           -> because\n\
+         keeps size TBB        /f (2021.8)\n           -> because\n"
     );
 }

@@ -56,7 +56,7 @@ impl Jobs {
 /// - The jobs are as the library says: see [`Jobs`].
 pub(super) unsafe fn run(slot: usize, jobs: Jobs) {
     let followed = FOLLOWED[slot].get();
-    let taken = followed.map(|it| it.numbers.take(jobs.count));
+    let taken = followed.map(|it| it.begin_call(jobs.count));
     let jobs = &Jobs { first: taken.as_ref().map_or(0, |it| it.first), ..jobs };
     if jobs.count == 1 {
         // SAFETY: - the only one.

@@ -1,7 +1,9 @@
 //! What the loader has in this process: which libraries, and what one of them defines.
 
 use platform::lock::Mutex;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::ptr;
 
 /// How often the loader has loaded something. Cost: some 100 ns.
@@ -49,41 +51,47 @@ impl Drop for Module {
     }
 }
 
-/// The libraries for which `choose` has an answer, each with that, in the order in which they were
-/// loaded. Not those that a [`Module`] keeps already.
+/// The libraries for which `choose` has an answer, by the name that the loader has for it or by that
+/// of the file itself, each with that, in the order in which they were loaded. Not those that a
+/// [`Module`] keeps already.
 pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)> {
-    struct Search<'a, T> {
-        choose: &'a dyn Fn(&CStr) -> Option<T>,
-        found: Vec<(CString, usize, T)>,
-    }
+    type All = Vec<(CString, usize)>;
     /// # Safety
-    /// - `search` points to a `Search<T>`.
-    unsafe extern "C" fn see<T>(
+    /// - `all` points to an `All`.
+    unsafe extern "C" fn see(
         info: *mut libc::dl_phdr_info,
         _size: usize,
-        search: *mut c_void,
+        all: *mut c_void,
     ) -> c_int {
         // SAFETY: - the loader's description of a module; caller's contract.
-        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<'_, T>>()) };
+        let (info, all) = unsafe { (&*info, &mut *all.cast::<All>()) };
         if info.dlpi_name.is_null() {
             return 0;
         }
         // SAFETY: - the loader's name of the module.
         let name = unsafe { CStr::from_ptr(info.dlpi_name.cast::<c_char>()) };
-        if let Some(kind) = (search.choose)(name) {
-            search.found.push((name.to_owned(), info.dlpi_addr as usize, kind));
-        }
+        all.push((name.to_owned(), info.dlpi_addr as usize));
         0
     }
-    let mut search = Search { choose: &choose, found: Vec::new() };
-    // SAFETY: - `see` takes such a search.
-    unsafe { libc::dl_iterate_phdr(Some(see::<T>), (&raw mut search).cast()) };
+    let mut all: All = Vec::new();
+    // SAFETY: - `see` takes such a vector.
+    unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut all).cast()) };
     // Outside the loader's list: what follows takes the loader's lock.
-    search
-        .found
-        .into_iter()
-        .filter_map(|(name, base, kind)| Some((Module::keep(&name, base)?, kind)))
-        .collect()
+    let found = |(name, base): (CString, usize)| {
+        let kind = choose(&name).or_else(|| choose(&file_of(&name)?))?;
+        Some((Module::keep(&name, base)?, kind))
+    };
+    all.into_iter().filter_map(found).collect()
+}
+
+/// The file that `name` is a symbolic link to, as conda has `libcblas.so.3` for its OpenBLAS.
+fn file_of(name: &CStr) -> Option<CString> {
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    // The program itself has no name here, and the kernel's module no file.
+    if !path.is_absolute() {
+        return None;
+    }
+    CString::new(path.canonicalize().ok()?.into_os_string().into_vec()).ok()
 }
 
 impl Module {
@@ -140,6 +148,23 @@ mod tests {
         assert!(has(c"/x/libscipy_openblas64_-1.so", b"openblas"));
         assert!(!has(c"/openblas/libm.so.6", b"openblas"));
         assert!(!has(c"", b"openblas"));
+    }
+
+    #[test]
+    fn a_link_is_known_by_the_name_of_its_file() {
+        let dir = std::env::temp_dir().canonicalize().unwrap();
+        let file = dir.join(format!("libopenblas-{}.so", std::process::id()));
+        let link = dir.join(format!("libcblas-{}.so.3", std::process::id()));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
+        let found = file_of(&name(&link));
+        std::fs::remove_file(&link).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(found, Some(name(&file)));
+        for none in [c"", c"linux-vdso.so.1", c"/no/such/file"] {
+            assert_eq!(file_of(none), None);
+        }
     }
 
     #[test]

@@ -141,8 +141,9 @@ fn watch_forks_of_new() {
 pub(super) fn look_again(look: fn()) {
     let _ = LOOK.set(look);
     // ORDERING: Relaxed - a number on its own.
-    LOOKS.store(LATER, Relaxed);
-    begin();
+    if LOOKS.swap(LATER, Relaxed) < LATER {
+        begin();
+    }
 }
 
 /// What [`look_again`] was given, and how often it is called still.

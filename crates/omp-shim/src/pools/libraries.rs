@@ -1,7 +1,8 @@
 //! The libraries of this process that are followed, and what each can do.
 
 use super::dial::SharedDial;
-use super::numbers::JobNumbers;
+use super::numbers::{JobNumbers, Taken};
+use platform::clock::monotonic_ns;
 use platform::lock::Once;
 use std::fmt;
 use std::sync::atomic::{
@@ -10,11 +11,16 @@ use std::sync::atomic::{
     fence,
 };
 use std::thread;
+use std::time::Duration;
 
 /// A library with threads of its own.
 pub(in crate::pools) trait Pool: fmt::Debug + Send + Sync {
     /// How many threads its next call may have. Cost: some loads.
     fn threads(&self) -> usize;
+    /// The same before it is followed, in a call of the library's that makes a thread.
+    fn threads_at_first(&self) -> usize {
+        self.threads()
+    }
     /// Its next call is to have `threads` at most: no more than it had or was set to by the
     /// program. May be called while others of its calls run.
     fn set_threads(&self, threads: usize);
@@ -23,7 +29,7 @@ pub(in crate::pools) trait Pool: fmt::Debug + Send + Sync {
         false
     }
     /// Has them run there from now on, as those of the library in `slot`. Called where it can,
-    /// before its first call that has several threads.
+    /// while the library makes its first thread, before its first call that has several.
     fn hand_over(&self, _slot: usize) {}
 }
 
@@ -50,23 +56,40 @@ pub(super) fn followed() -> impl Iterator<Item = &'static Followed> {
     FOLLOWED.iter().map_while(Once::get)
 }
 
-/// Threads that fork just now: no number is set meanwhile. OpenBLAS ends its threads before a fork,
-/// and makes them anew when a number is set: a child would take them for its own, and wait for them
-/// for ever.
+/// Threads that fork just now: no number is set meanwhile, and no call begins to run here. OpenBLAS
+/// ends its threads before a fork, and makes them anew when a number is set: a child would take them
+/// for its own, and wait for them for ever. With the threads it gives back the buffers, also those
+/// of jobs that run here, of which it does not know.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
-/// The calling thread forks: returns when no number is being set, and none will be.
+/// How long a fork waits for calls that run here, and calls for forks: a call that takes longer
+/// meets a fork as it would without this library, and a fork that hangs does not hold up calls.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks of one that waits.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// Looks until something is so, or [`PATIENCE`] is over.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begin = monotonic_ns();
+    while !is_so() && monotonic_ns() - begin < PATIENCE.as_nanos() as u64 {
+        thread::sleep(LOOK);
+    }
+}
+
+/// The calling thread forks: returns when no number is being set, and none will be, and when no
+/// call runs here, for which it waits for [`PATIENCE`].
 pub(super) fn before_fork() {
-    // ORDERING: Relaxed and a SeqCst fence - A (this thread) counts itself and then looks for
-    // dials that are being turned; B, in `follow`, takes a dial and then looks for A: one of them
-    // sees the other.
-    FORKING.fetch_add(1, Relaxed);
+    // ORDERING: SeqCst, and a fence - A (this thread) counts itself and then looks for dials that
+    // are being turned, and for calls; B, in `follow`, takes a dial and then looks for A, and so
+    // does, in `begin_call`, a call that takes numbers: one of them sees the other.
+    FORKING.fetch_add(1, SeqCst);
     fence(SeqCst);
     for library in followed() {
         while library.dial.is_held() {
             thread::yield_now();
         }
     }
+    wait_until(|| followed().all(|library| !library.numbers.are_taken()));
 }
 
 /// It has forked; this is the parent.
@@ -85,6 +108,18 @@ pub(super) fn in_child() -> bool {
 }
 
 impl Followed {
+    /// Numbers for a call of `jobs` jobs, which begins when no thread forks.
+    pub(super) fn begin_call(&self, jobs: usize) -> Taken<'_> {
+        let taken = self.numbers.take(jobs);
+        // ORDERING: SeqCst, both - see `before_fork`.
+        if FORKING.load(SeqCst) == 0 {
+            return taken;
+        }
+        drop(taken);
+        wait_until(|| FORKING.load(SeqCst) == 0);
+        self.numbers.take(jobs)
+    }
+
     /// The program has `granted` processors for the library's next call.
     pub(super) fn follow(&self, granted: usize) {
         self.dial.turn(|dial| {

@@ -91,6 +91,12 @@ impl JobNumbers {
         }
     }
 
+    /// Whether a call is under way.
+    pub(super) fn are_taken(&self) -> bool {
+        // ORDERING: SeqCst - see `libraries::before_fork`; what the jobs wrote is over.
+        self.taken.load(SeqCst) != 0
+    }
+
     /// In the child of a fork, which has none of the threads that have numbers.
     pub(super) fn forget(&self) {
         // ORDERING: Relaxed, both - the only thread.

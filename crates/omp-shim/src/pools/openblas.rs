@@ -5,9 +5,11 @@
 //! follow by that.
 //!
 //! The callback is a word of the library's that each call with several jobs reads once. It is set
-//! while the library makes its threads, which it does when it is loaded, or, where it was loaded
-//! with one thread, in the call that asks for more: no call that would use it is under way. It is
-//! never taken back. Versions before 0.3.26 have none: there only the number follows.
+//! while the library makes its first thread, when it is loaded: no call that would use it is under
+//! way. It is never taken back. A library that was loaded with one thread, and is told to have more
+//! while it is used, gets none: it is found at some moment after that, when calls may run on its
+//! own threads. There only the number follows, as in versions before 0.3.26, which have no
+//! callback.
 
 use super::call::{self, Job, Jobs};
 use super::find::Module;
@@ -103,8 +105,8 @@ impl Pool for OpenBlas {
         let (Some(set_callback), Some(callback)) = (self.set_callback, CALLBACKS.get(slot)) else {
             return;
         };
-        // SAFETY: - the library makes its threads, and has no call of several under way (module
-        // head); the callback is of the type that it calls, and stays.
+        // SAFETY: - the library makes its first thread, and has no call of several under way
+        // (caller's contract); the callback is of the type that it calls, and stays.
         unsafe { set_callback(*callback) };
     }
 }

@@ -16,7 +16,6 @@ use platform::lock::Mutex;
 use std::ffi::{c_int, c_void};
 use std::mem;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// `max_allowed_parallelism` among the parameters.
 const PARALLELISM: c_int = 0;
@@ -40,7 +39,6 @@ struct Tbb {
     create: Change,
     destroy: Change,
     value: Value,
-    is_found: AtomicBool,
     /// Ours.
     control: Mutex<Option<Box<GlobalControl>>>,
 }
@@ -62,19 +60,18 @@ pub(super) fn of(module: Module) -> Option<Box<dyn Pool>> {
             mem::transmute::<*mut c_void, Value>(value),
         )
     };
-    let (is_found, control) = (AtomicBool::new(false), Mutex::new(None));
-    Some(Box::new(Tbb { _module: module, create, destroy, value, is_found, control }))
+    Some(Box::new(Tbb { _module: module, create, destroy, value, control: Mutex::new(None) }))
 }
 
 impl Pool for Tbb {
     fn threads(&self) -> usize {
-        // ORDERING: Relaxed - the one that finds it publishes it after this.
-        if !self.is_found.swap(true, Relaxed) {
-            // What it takes where the program says nothing.
-            return affinity(None).map_or(1, |mask| mask.len());
-        }
         // SAFETY: - the library stays.
         unsafe { (self.value)(PARALLELISM) }
+    }
+
+    /// What it takes where the program says nothing.
+    fn threads_at_first(&self) -> usize {
+        affinity(None).map_or(1, |mask| mask.len())
     }
 
     fn set_threads(&self, threads: usize) {

@@ -2,7 +2,7 @@
 // once, and its jobs wait for each other. With OWN_THREADS it is one as OpenBLAS before 0.3.26: it
 // has no callback but a thread that stays, ends that before a fork, and makes it anew when a number
 // is set or a call needs it. With BLIS or MKL beside that it has the names of that library's
-// functions instead of OpenBLAS's.
+// functions instead of OpenBLAS's. With SINGLE it begins with one thread.
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -14,7 +14,11 @@
 typedef void (*job_type)(int, void *, int);
 typedef void (*callback_type)(int, job_type, int, size_t, void *, int);
 
+#ifdef SINGLE
+static int threads = 1, most = 1;
+#else
 static int threads = 2, most = 2;
+#endif
 static callback_type callback;
 
 #ifdef OWN_THREADS
@@ -63,15 +67,25 @@ static void end_thread(void) {
   if (was_there) pthread_join(server, NULL);
 }
 #else
-static void have_thread(void) {}
+static void *idle(void *nothing) { return nothing; }
+
+static void have_thread(void) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, idle, NULL) == 0) pthread_detach(thread);
+}
 #endif
 
 // The number by the names of this test, whatever library this is.
 int pool_get(void) { return __atomic_load_n(&threads, __ATOMIC_RELAXED); }
 void pool_set(int number) {
+#ifdef OWN_THREADS
   have_thread();
-  // It gets buffers for so many.
-  if (number > most) __atomic_store_n(&most, number, __ATOMIC_RELAXED);
+#endif
+  // It gets threads and buffers for so many, and has its number after that.
+  if (number > most) {
+    have_thread();
+    __atomic_store_n(&most, number, __ATOMIC_RELAXED);
+  }
   __atomic_store_n(&threads, number, __ATOMIC_RELAXED);
 }
 #if defined BLIS
@@ -83,7 +97,13 @@ void MKL_Set_Num_Threads(int number) { pool_set(number); }
 #else
 int openblas_get_num_threads(void) { return pool_get(); }
 void openblas_set_num_threads(int number) { pool_set(number); }
-int openblas_get_parallel(void) { return 1; }
+static int looks;
+int openblas_get_parallel(void) {
+  __atomic_fetch_add(&looks, 1, __ATOMIC_RELAXED);
+  return 1;
+}
+// How often it was looked what this library is.
+int pool_looks(void) { return __atomic_load_n(&looks, __ATOMIC_RELAXED); }
 #endif
 #ifndef OWN_THREADS
 void openblas_set_threads_callback_function(callback_type function) { callback = function; }
@@ -174,10 +194,14 @@ __attribute__((constructor)) static void load(void) {
   pthread_atfork(end_thread, NULL, NULL);
 }
 #else
-static void *idle(void *nothing) { return nothing; }
+// Before a fork it gives its buffers back, of which none may be in use.
+static void end_buffers(void) {
+  for (int i = 0; i < MOST; i++)
+    if (__atomic_load_n(&in_use[i], __ATOMIC_ACQUIRE)) abort();
+}
 
 __attribute__((constructor)) static void load(void) {
-  pthread_t thread;
-  if (pthread_create(&thread, NULL, idle, NULL) == 0) pthread_detach(thread);
+  if (threads > 1) have_thread();
+  pthread_atfork(end_buffers, NULL, NULL);
 }
 #endif

@@ -1,6 +1,8 @@
 // A library with a pool of threads, loaded late: `pools LIBRARY alone` where no manager is, `pools
 // LIBRARY flip` under one whose grant goes from one processor to two and back all the time; `pools
-// LIBRARY own` the same where the library has no callback.
+// LIBRARY own` the same where the library has no callback; `pools LIBRARY late` the same where it
+// begins with one thread; `pools LIBRARY single` the same without a manager; `pools LIBRARY found`
+// looks whether the library is known.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -58,6 +60,39 @@ static void *many(void *nothing) {
   return nothing;
 }
 
+static void *nothing(void *argument) { return argument; }
+
+static void make_threads(int count) {
+  pthread_t thread;
+  for (int i = 0; i < count; i++) {
+    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0);
+    pthread_join(thread, NULL);
+  }
+}
+
+static int is_over;
+
+static void *endless(void *nothing) {
+  while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) call();
+  return nothing;
+}
+
+// Forks while other threads are in calls: the library looks that none of them runs then.
+static void fork_in_calls(void) {
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, endless, NULL) == 0);
+  for (int i = 0; i < 100; i++) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) _exit(0);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    usleep(1000);
+  }
+  __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+}
+
 static int has_thread(const char *wanted) {
   char path[300], name[32] = "";
   int found = 0;
@@ -81,6 +116,31 @@ int main(int count, char **arguments) {
   set = (void (*)(int))dlsym(library, "pool_set");
   int (*has_callback)(void) = (int (*)(void))dlsym(library, "pool_has_callback");
   CHECK(sum && get && set && has_callback);
+  int (*looks)(void) = (int (*)(void))dlsym(library, "pool_looks");
+  int is_late = strcmp(arguments[2], "late") == 0;
+  if (strcmp(arguments[2], "found") == 0) {
+    CHECK(looks() > 0);
+    puts("ok");
+    return 0;
+  }
+  if (is_late || strcmp(arguments[2], "single") == 0) {
+    CHECK(get() == 1);
+    make_threads(100);
+    // Other libraries may have been loaded meanwhile.
+    CHECK(looks() > 0 && looks() < 10);
+    // Told to have more while a call of another thread may run, it has its own threads still.
+    pthread_t caller;
+    CHECK(pthread_create(&caller, NULL, endless, NULL) == 0);
+    usleep(20000);
+    set(2);
+    make_threads(1);
+    if (is_late) follow();
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+    pthread_join(caller, NULL);
+    CHECK(!has_callback() && on_workers == 0);
+    puts("ok");
+    return 0;
+  }
   if (strcmp(arguments[2], "alone") == 0) {
     CHECK(!has_callback() && get() == 2 && call() == 2 && on_workers == 0);
     CHECK(!has_thread("nanos-"));
@@ -103,6 +163,8 @@ int main(int count, char **arguments) {
 #pragma omp parallel num_threads(3) if (is_ours)
   for (int i = 0; i < 50; i++) call();
   follow();
+
+  if (is_ours) fork_in_calls();
 
   // A child follows as its parent does, whatever the number was.
   for (int i = 0; i < 4; i++) {

@@ -19,6 +19,32 @@ fn without_a_manager_a_pool_is_left_as_it_is() {
 }
 
 #[test]
+fn a_library_with_one_thread_is_not_looked_for_at_each_thread() {
+    let Some(subject) = Subject::new("pools", &["-ldl", "-lpthread"]) else { return };
+    let options = ["-fno-openmp", "-DSINGLE", "-shared", "-fPIC", "-lpthread"];
+    let built = compile("pool_library", &options);
+    let library = fresh("libopenblas-of-a-test-single.so");
+    std::fs::rename(&*built, &*library).unwrap();
+    let mut command = clean(&subject.program, Some(&subject.library));
+    command.arg(&library).arg("single");
+    must_be_ok(command);
+}
+
+#[test]
+fn a_library_is_known_by_the_file_that_a_link_leads_to() {
+    let Some(subject) = Subject::new("pools", &["-ldl", "-lpthread"]) else { return };
+    let built = compile("pool_library", &["-fno-openmp", "-shared", "-fPIC", "-lpthread"]);
+    let library = fresh("libopenblas-of-a-link.so");
+    std::fs::rename(&*built, &*library).unwrap();
+    // As conda has it.
+    let link = fresh("libcblas-of-a-test.so.3");
+    std::os::unix::fs::symlink(&*library, &*link).unwrap();
+    let mut command = clean(&subject.program, Some(&subject.library));
+    command.arg(&link).arg("found");
+    must_be_ok(command);
+}
+
+#[test]
 fn without_a_manager_arenas_are_left_to_themselves() {
     let Some(subject) = Subject::new("arenas", &["-ldl", "-lpthread"]) else { return };
     let mut command = clean(&subject.program, Some(&subject.library));

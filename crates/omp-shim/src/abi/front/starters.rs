@@ -37,12 +37,13 @@ extern "C" fn nanos_before_exec(number: usize) {
     settings().host.before_exec();
 }
 
-/// In front of the other calls: whether they go through the functions below.
+/// In front of the other calls: whether they go through the functions below. `third` is the third
+/// argument of the call.
 #[unsafe(no_mangle)]
-extern "C" fn nanos_needs_unbound(number: usize) -> bool {
+extern "C" fn nanos_needs_unbound(number: usize, third: *const c_void) -> bool {
     nanos_find_next(number);
     if number == PTHREAD_CREATE {
-        pools::at_thread();
+        pools::at_thread(third);
     }
     settings().host.needs_unbound()
 }
