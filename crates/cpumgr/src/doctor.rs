@@ -160,8 +160,8 @@ impl Pools {
         let mut text = format!("{}:\n{}", self.of, lines(&self.findings, style));
         if self.pools.is_empty() {
             text.push_str(
-                "no pool of threads that is known here; where a manager manages it, its threads are \
-                 bound to its processors from outside\n",
+                "no pool of threads that is known here; where a manager manages it, its threads \
+                 are bound to its processors from outside\n",
             );
         }
         for Pool { name, version, file, follows, says } in &self.pools {

@@ -7,7 +7,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::aside::Aside;
 use crate::error::{SysResult, check_int};
@@ -69,6 +69,16 @@ pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let _aside = Aside::begin();
     #[expect(clippy::disallowed_methods, reason = "this is where it is called aside")]
     fs::metadata(path)
+}
+
+/// Where a file really lies, without symbolic links.
+///
+/// # Errors
+/// As [`read()`].
+pub fn real_path(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let _aside = Aside::begin();
+    #[expect(clippy::disallowed_methods, reason = "this is where it is called aside")]
+    fs::canonicalize(path)
 }
 
 /// The same, of the link itself.

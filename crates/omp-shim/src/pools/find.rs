@@ -1,5 +1,6 @@
 //! What the loader has in this process: which libraries, and what one of them defines.
 
+use platform::file;
 use platform::lock::Mutex;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -51,9 +52,9 @@ impl Drop for Module {
     }
 }
 
-/// The libraries for which `choose` has an answer, by the name that the loader has for it or by that
-/// of the file itself, each with that, in the order in which they were loaded. Not those that a
-/// [`Module`] keeps already.
+/// The libraries for which `choose` has an answer, by the name that the loader has for it or by
+/// that of the file itself, each with that, in the order in which they were loaded. Not those that
+/// a [`Module`] keeps already.
 pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)> {
     type All = Vec<(CString, usize)>;
     /// # Safety
@@ -91,7 +92,7 @@ fn file_of(name: &CStr) -> Option<CString> {
     if !path.is_absolute() {
         return None;
     }
-    CString::new(path.canonicalize().ok()?.into_os_string().into_vec()).ok()
+    CString::new(file::real_path(path).ok()?.into_os_string().into_vec()).ok()
 }
 
 impl Module {

@@ -56,10 +56,10 @@ pub(super) fn followed() -> impl Iterator<Item = &'static Followed> {
     FOLLOWED.iter().map_while(Once::get)
 }
 
-/// Threads that fork just now: no number is set meanwhile, and no call begins to run here. OpenBLAS
-/// ends its threads before a fork, and makes them anew when a number is set: a child would take them
-/// for its own, and wait for them for ever. With the threads it gives back the buffers, also those
-/// of jobs that run here, of which it does not know.
+/// Threads that fork just now: no number is set meanwhile, and no call begins to run here.
+/// OpenBLAS ends its threads before a fork, and makes them anew when a number is set: a child would
+/// take them for its own, and wait for them for ever. With the threads it gives back the buffers,
+/// also those of jobs that run here, of which it does not know.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
 /// How long a fork waits for calls that run here, and calls for forks: a call that takes longer
