@@ -94,10 +94,17 @@ fn a_mask_that_was_heard_and_is_put_back_is_what_it_stood_for() {
     if !made(Command::new("gcc").arg("-pthread").arg(&source).arg("-o").arg(&program)) {
         return;
     }
-    let script = format!("NANOS_COUNT=1:$$ exec {}", program.display());
-    let mut told = Command::new("sh");
-    told.args(["-c", &script]).env("LD_PRELOAD", folder.join("libnanos_count.so"));
-    assert_eq!(String::from_utf8_lossy(&told.output().unwrap().stdout), "1 1 1");
+    assert_eq!(told_of_one(&folder, &program), "1 1 1");
+}
+
+/// What `program` says that is told of one processor. A shell which was told of another process
+/// would take the library out of the environment.
+fn told_of_one(folder: &Path, program: &Path) -> String {
+    let library = folder.join("libnanos_count.so");
+    let (library, program) = (library.display(), program.display());
+    let script = format!("NANOS_COUNT=1:$$ LD_PRELOAD={library} exec {program}");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
@@ -140,12 +147,8 @@ fn an_openmp_program_hears_the_truth() {
         return platform::skip!("gcc has no OpenMP here");
     }
     let alone = Command::new(&program).output().unwrap().stdout;
-    // Of a library that is told of one processor.
-    let script = format!("NANOS_COUNT=1:$$ exec {}", program.display());
-    let library = folder.join("libnanos_count.so");
-    let mut told = Command::new("sh");
-    told.args(["-c", &script]).env("LD_PRELOAD", library);
-    assert_eq!(told.output().unwrap().stdout, alone);
+    assert_eq!(told_of_one(&folder, &program), String::from_utf8_lossy(&alone));
+    assert_eq!(told_of_one(&folder, Path::new("nproc")).trim(), "1", "no OpenMP program");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Programs on threads that no library of ours knows, under `cpumgr run` and `--tell-share`: their
-//! results are right beside another program, and they were attached or told meanwhile. `cargo xtask
-//! real` has their times.
+//! results are right beside another program, and meanwhile they were attached, or left alone with
+//! the reason that their threads run all the time, or told. `cargo xtask real` has their times.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -60,8 +60,8 @@ fn library(dir: &Path) -> Option<PathBuf> {
     made(compile.arg(count).arg("-ldl")).then_some(folder)
 }
 
-/// Runs a program beside another one, without the option and with it: it is attached, or was told,
-/// and what it finds is right.
+/// Runs a program beside another one, without the option and with it: it is attached or left alone
+/// with a reason, or was told, and what it finds is right.
 fn must_be_right(library: &Path, program: &[OsString]) {
     let manager = Manager::start(&["--cpus", "0,1"]);
     let _other = manager.program(2, 2);
@@ -80,9 +80,16 @@ fn must_be_right(library: &Path, program: &[OsString]) {
             let said = child.work();
             assert!(said.replace(' ', "").contains(SUM), "{program:?}, {options:?}: {said:?}");
             rounds += 1;
-            let attached =
-                || manager.status().programs.iter().any(|it| it.pid == pid && it.attached);
-            is_seen |= if options.is_empty() { attached() } else { was_told(pid) };
+            let report = manager.status();
+            let is_attached = report.programs.iter().any(|it| it.pid == pid && it.attached);
+            let is_alone = || {
+                report
+                    .status
+                    .reasons
+                    .iter()
+                    .any(|(of, why)| *of == pid && why.contains("left alone"))
+            };
+            is_seen |= if options.is_empty() { is_attached || is_alone() } else { was_told(pid) };
         }
         child.end();
     }

@@ -11,6 +11,9 @@ use super::connection::Connection;
 use crate::fence::{Fence, Fences};
 use crate::trace::Trace;
 
+/// Why a program is left alone whose threads run all the time (`spinning`).
+const ALONE: &str = "left alone: more of its threads run all the time than it would get processors";
+
 /// Reasons in one report: its head is one packet.
 const MOST_REASONS: usize = 32;
 
@@ -68,7 +71,9 @@ impl Server {
         let silent: Vec<i32> =
             silent.filter(|pid| programs.iter().all(|it| it.pid != *pid)).collect();
         let reason = |it: &Connection| {
-            Some((it.peer.pid.0, it.reason.clone().or_else(|| it.is_left_alone())?))
+            let spins = || self.alone.contains(&it.serial).then(|| ALONE.to_owned());
+            let reason = it.reason.clone().or_else(|| it.is_left_alone()).or_else(spins);
+            Some((it.peer.pid.0, reason?))
         };
         let known = self.connections.values().filter(|it| silent.contains(&it.peer.pid.0));
         let reasons = known.filter_map(reason).take(MOST_REASONS).collect();
