@@ -6,7 +6,7 @@
 //!   share it.
 //! - G2 The thread that ends a marked node takes the target out of the table and empties it, before
 //!   the node goes: it had the node's last share, or is the owner, so it sees the mark. Ends of
-//!   other nodes look at no target: they find no mark.
+//!   other nodes look at no target: they find no mark. (Model: `models::targets`.)
 //! - G3 A canceller uses the node only under the target's lock, and finds it there until G2.
 //! - G4 In a forked child a target of its parent's has no node, and its lock is not looked at: a
 //!   thread of the parent may have been inside when the child's copy was made, and the node may lie
