@@ -316,10 +316,10 @@ impl Builder {
         self
     }
 
-    /// `hook` is called with the worker's number on a worker's thread that ends. Workers are kept
-    /// as long as the process lives, and end with it without a word, as those of rayon's global
-    /// pool do: a thread ends before that only where a language runtime renews it
-    /// (`engine::renew_threads`).
+    /// For language runtimes that renew threads (`engine::renew_threads`): `hook` is then called,
+    /// with the worker's number, on each worker's thread that ends; in a Rust program it is never
+    /// called. There workers are kept as long as the process lives, and end with it without a word,
+    /// as those of rayon's global pool do.
     pub fn on_thread_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.config.threads.exit = Some(Arc::new(hook));
         self

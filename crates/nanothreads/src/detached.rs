@@ -6,13 +6,16 @@
 //!   there.
 //! - T2 That thread puts the result, or the payload of the panic, into the state; then it wakes the
 //!   threads that wait at the task's point, and calls the waker of the future.
-//! - T3 A canceller takes the closure out and drops it. One that comes later leaves a flag.
+//! - T3 A canceller sets a flag, and takes the closure out and drops it. One that comes when that
+//!   has begun leaves the flag; one that comes after the end leaves nothing. So the flag, which is
+//!   set under the state's lock, says what the task could still see.
 //! - T4 A dropped handle leaves a flag, too: there is no other way to the result, so it is dropped
 //!   at once, or by the thread that ran the task, also while there are cancellers.
 //! - T5 The program's code (closures, destructors, wakers) runs outside the state's lock.
 //!
 //! In a forked child a task is its parent's: a handle of it panics there when it is asked for the
-//! result. Detached tasks of the child's own run on a host of its own.
+//! result, and a canceller does nothing. Detached tasks of the child's own run on a host of its
+//! own.
 
 mod host;
 
@@ -72,8 +75,9 @@ enum Outcome<T> {
 }
 
 /// Panics where the result of a cancelled task is asked for.
-const CANCELLED: &str = "the result of a detached task that was cancelled before it began: ask by \
-                         `unless_cancelled` where that can be";
+const CANCELLED: &str = "the result of a detached task that was cancelled before it began: where \
+                         that can be ask by `wait_unless_cancelled`, or await \
+                         `unless_cancelled`";
 
 /// Panics where the result is asked for again.
 const TAKEN: &str = "a detached task was asked for its result again, which a poll or `.await` has \
@@ -116,7 +120,8 @@ impl<T> DetachedTask<T> {
         state.is_unwanted = true;
         let waker = state.waker.take();
         drop(state);
-        // None while it waits or runs.
+        // None while it waits or runs; where there was a waker, none later either, by the flag. So
+        // at most one destructor of the program's is called here.
         let outcome = self.take();
         drop(waker);
         drop(outcome);
@@ -139,14 +144,15 @@ impl<T> DetachedTask<T> {
     fn is_finished(&self) -> bool {
         !matches!(self.state().stage, TaskStage::Waits(_) | TaskStage::Runs)
     }
+}
 
-    /// T1.
-    fn begin(&self) -> Option<TaskClosure<T>> {
-        let mut state = self.state();
-        match mem::replace(&mut state.stage, TaskStage::Runs) {
+impl<T> State<T> {
+    /// T1: takes the closure out, if it is there.
+    fn begin(&mut self) -> Option<TaskClosure<T>> {
+        match mem::replace(&mut self.stage, TaskStage::Runs) {
             TaskStage::Waits(work) => Some(work),
             stage => {
-                state.stage = stage;
+                self.stage = stage;
                 None
             }
         }
@@ -156,7 +162,8 @@ impl<T> DetachedTask<T> {
 impl<T: Send + 'static> DetachedTask<T> {
     /// T1, T2: runs it, unless another thread does, or did.
     fn run_here(self: &Arc<Self>) {
-        if let Some(work) = self.begin() {
+        let work = self.state().begin();
+        if let Some(work) = work {
             let canceller = Canceller::of(Arc::clone(self) as Arc<dyn Cancel>);
             // What the closure captured is seen again only where the panic goes.
             let result = catch_unwind(AssertUnwindSafe(|| work(&canceller)));
@@ -176,9 +183,16 @@ impl<T: Send + 'static> Cancel for DetachedTask<T> {
         if self.born.is_parents() {
             return;
         }
+        // T3.
+        let mut state = self.state();
+        if !matches!(state.stage, TaskStage::Waits(_) | TaskStage::Runs) {
+            return;
+        }
         // ORDERING: Relaxed - a request, which the task reads when it likes.
         self.is_cancelled.store(true, Relaxed);
-        if let Some(work) = self.begin() {
+        let work = state.begin();
+        drop(state);
+        if let Some(work) = work {
             self.ends(TaskStage::Cancelled);
             drop(work);
         }
@@ -186,7 +200,7 @@ impl<T: Send + 'static> Cancel for DetachedTask<T> {
 
     fn is_cancelled(&self) -> bool {
         // ORDERING: Relaxed - see `cancel`.
-        self.is_cancelled.load(Relaxed)
+        !self.born.is_parents() && self.is_cancelled.load(Relaxed)
     }
 }
 
@@ -291,9 +305,10 @@ impl<T> Drop for Spawned<T> {
         // In a child: another thread of the parent may have been changing it when this copy was
         // made.
         if !self.task.born.is_parents() {
-            self.task.abandon();
-            // SAFETY: - dropped once, here.
-            unsafe { ManuallyDrop::drop(&mut self.task) };
+            // Before the destructors of result and waker, which may panic.
+            // SAFETY: - taken once, here.
+            let task = unsafe { ManuallyDrop::take(&mut self.task) };
+            task.abandon();
         }
     }
 }
@@ -400,5 +415,46 @@ fn run_for_host(job: Arc<dyn Runnable>) {
     // that is not asked for) was reported when it was thrown.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.run())) {
         discard(payload);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Panics when it is dropped.
+    struct Angry;
+
+    impl Drop for Angry {
+        fn drop(&mut self) {
+            panic!("planted");
+        }
+    }
+
+    impl std::task::Wake for Angry {
+        fn wake(self: Arc<Self>) {
+            unreachable!("it is dropped with its task's handle");
+        }
+    }
+
+    /// Whether the task is gone once its handle is, whose drop panics.
+    fn goes(stage: TaskStage<Angry>, waker: Option<Waker>) -> bool {
+        let task = Arc::new(DetachedTask {
+            state: Mutex::new(State { stage, waker, is_unwanted: false }),
+            done: WaitPoint::new(),
+            is_cancelled: AtomicBool::new(false),
+            born: Born::now(),
+        });
+        let left = Arc::downgrade(&task);
+        let handle = Spawned { task: ManuallyDrop::new(task) };
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(handle)));
+        assert!(dropped.is_err(), "the destructor's panic comes out");
+        left.strong_count() == 0
+    }
+
+    #[test]
+    fn a_task_goes_with_its_handle_also_where_a_destructor_panics() {
+        assert!(goes(TaskStage::Ended(Ok(Angry)), None), "the result's");
+        assert!(goes(TaskStage::Runs, Some(Arc::new(Angry).into())), "the waker's");
     }
 }

@@ -23,7 +23,9 @@
 //! - A child that a *worker* forks in its part (of a region or of an overlap's construct, as the
 //!   master of a group that is not the caller, in work of [`workers::on_each`]) has nothing to go
 //!   back to: it must end, or exec, before it leaves that part. Else it is ended with a report on
-//!   stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]).
+//!   stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]), or spawns
+//!   into its parent's scope with a [`Spawner`]. A [`Completion`] or a [`Canceller`] of what its
+//!   parent has open does nothing there, and nothing is cancelled.
 //! - A child that completes or joins what other threads of its parent run, in [`join()`] or in an
 //!   overlap of `papers`, gets a panic that says so.
 //!

@@ -48,10 +48,11 @@ pub use sections::{Sections, sections};
 pub use slices::{ParChunksMut, ParChunksMut2, par_chunks_mut};
 
 use crate::parts;
-use crate::per_thread::PerThread;
+use crate::per_thread::{self, PerThread};
 use dealer::{Dealer, TeamLoop};
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
@@ -121,13 +122,27 @@ impl ParFor {
     /// # Panics
     /// As [`ParFor::run`]; and when `storage` is in use on the thread, as [`PerThread::with`]:
     /// `body` may not ask it for its value again.
+    #[track_caller]
     pub fn run_with<T, M, F>(self, storage: &PerThread<T, M>, body: F)
     where
         T: Send,
         M: Fn() -> T + Sync,
         F: Fn(&mut T, usize) + Sync,
     {
-        self.run_chunks(move |chunk| storage.with(|own| chunk.for_each(|i| body(own, i))));
+        /// What ends the loop then, without a word: the caller's panic has the caller's line.
+        struct InUse;
+        let run = move |chunk: Range<usize>| {
+            if storage.try_with(|own| chunk.for_each(|i| body(own, i))).is_none() {
+                resume_unwind(Box::new(InUse));
+            }
+        };
+        // The caller gets any other panic as it is, before it sees what the closures captured.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_chunks(run))) {
+            if payload.is::<InUse>() {
+                per_thread::refuse();
+            }
+            resume_unwind(payload);
+        }
     }
 
     /// Runs `body` once for each chunk of the range. Chunks are not empty.

@@ -88,9 +88,7 @@ impl<T: Send, F: Fn() -> T> PerThread<T, F> {
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         match self.try_with(body) {
             Some(result) => result,
-            None => {
-                panic!("PerThread::with inside another one of the same storage, on the same thread")
-            }
+            None => refuse(),
         }
     }
 
@@ -145,6 +143,13 @@ impl<T: Send, F> PerThread<T, F> {
     pub fn count(&mut self) -> usize {
         self.values_mut().count()
     }
+}
+
+/// Panics where a value is in use.
+#[cold]
+#[track_caller]
+pub(crate) fn refuse() -> ! {
+    panic!("PerThread::with inside another one of the same storage, on the same thread")
 }
 
 #[cfg(all(test, not(loom)))]

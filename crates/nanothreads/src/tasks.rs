@@ -20,8 +20,9 @@
 //! sanitizer and reports of overflows need of it: parts that know no task. `description`,
 //! `descriptor`, `node`, `fiber`: one nano-thread. `exclusive`, `depend`, `held`, `ready`: what
 //! several have to do with each other. `vacancies`, `offers`: places that a thread has left, and
-//! offers again. `scheduler`, `seat`, `watch`: a team, a member's place in it, waits without an
-//! end. `scope`; `task`, `task_group`, `group`, `completion`: the handle, and what it makes.
+//! offers again. `target`, `scheduler`, `seat`, `watch`: what cancellers cancel, a team, a member's
+//! place in it, waits without an end. `scope`; `task`, `task_group`, `group`, `completion`: the
+//! handle, and what it makes.
 //!
 //! # Papers
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the
@@ -54,6 +55,7 @@ pub(crate) mod scope;
 mod seat;
 mod stack;
 mod successors;
+mod target;
 pub(crate) mod task;
 pub(crate) mod task_group;
 mod task_mutex;

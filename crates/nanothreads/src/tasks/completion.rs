@@ -1,4 +1,9 @@
 //! Events from outside that a nano-thread waits for, and tasks from outside.
+//!
+//! In a forked child the node of a share may lie on the stack of a thread of the parent, which the
+//! child does not have: such a stack is other threads' memory there. Only what the forking thread
+//! itself has open is there still, so the child lets its own shares go and leaves the others alone.
+//! Tasks it cannot add to either.
 
 use crate::tasks::description::{ScopeId, Traits};
 use crate::tasks::descriptor::{Nano, NanoPtr};
@@ -8,13 +13,19 @@ use crate::tasks::scheduler::Scheduler;
 use crate::tasks::scope::{Scope, body_of, call_of};
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 /// Holds a node open: a share of its counter.
 struct Share {
     node: *const Node,
-    scheduler: Arc<Scheduler>,
+    /// Dropped with the share, but in a child.
+    scheduler: ManuallyDrop<Arc<Scheduler>>,
+    /// The thread of the node's owner. In a child no other thread has the number of one that its
+    /// parent had.
+    home: ThreadId,
 }
 
 // SAFETY: - `Node` is made for releases and additions of shares by any thread; the share keeps it
@@ -36,25 +47,30 @@ impl Share {
         // SAFETY: - schedulers of scopes are in an `Arc`, of which the scope holds a reference.
         unsafe { Arc::increment_strong_count(scheduler) };
         // SAFETY: - the reference counted just now.
-        let scheduler = unsafe { Arc::from_raw(scheduler) };
-        Self { node: scope.address(), scheduler }
+        let scheduler = ManuallyDrop::new(unsafe { Arc::from_raw(scheduler) });
+        Self { node: scope.address(), scheduler, home: thread::current().id() }
     }
 }
 
 impl Clone for Share {
+    /// Ends a child, which would hold open what is its parent's.
     fn clone(&self) -> Self {
+        self.scheduler.assert_own();
         // SAFETY: - the share keeps the node alive.
         let node = unsafe { &*self.node };
         node.inputs.add(1);
         if node.up.is_null() {
             self.scheduler.doors.opens_another();
         }
-        Self { node: self.node, scheduler: Arc::clone(&self.scheduler) }
+        Self { scheduler: ManuallyDrop::new(Arc::clone(&self.scheduler)), ..*self }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
+        if self.scheduler.is_parents() {
+            return self.let_go_in_child();
+        }
         // SAFETY: - our share keeps it alive.
         if unsafe { &*self.node }.up.is_null() {
             self.scheduler.doors.closes();
@@ -63,6 +79,26 @@ impl Drop for Share {
         // middle of a nano-thread.
         let ready = unsafe { self.scheduler.release(None, self.node, 1) };
         debug_assert!(ready.is_none(), "without a seat everything is queued");
+        // SAFETY: - dropped once, here.
+        unsafe { ManuallyDrop::drop(&mut self.scheduler) };
+    }
+}
+
+impl Share {
+    /// What a drop is in a child: see the module head. The scheduler is leaked, and a node of which
+    /// this was the last share is not moved on: those above it need not be there.
+    #[cold]
+    fn let_go_in_child(&self) {
+        if thread::current().id() != self.home {
+            return;
+        }
+        // SAFETY: - the node is in memory of the scheduler's, or on a stack of the calling thread,
+        //           and our share keeps it there.
+        let node = unsafe { &*self.node };
+        if node.up.is_null() {
+            self.scheduler.doors.closes();
+        }
+        _ = node.inputs.release(1);
     }
 }
 
@@ -95,8 +131,12 @@ pub struct Spawner<'scope> {
 impl<'scope> Spawner<'scope> {
     /// Adds a task, as [`Scope::spawn`] does. Cost: an allocation, and a push to a queue of all
     /// members.
+    ///
+    /// A child that was forked since the scope began is ended by it with a report: see
+    /// [`scope`](crate::scope()).
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
-        let Share { node, scheduler } = &self.share;
+        let Share { node, scheduler, .. } = &self.share;
+        scheduler.assert_own();
         // SAFETY: - the share keeps it alive.
         unsafe { &**node }.inputs.add(1);
         let nano = if self.inherited.is_none() {
@@ -169,6 +209,7 @@ impl<'scope> Scope<'scope> {
     ///     });
     /// });
     /// ```
+    #[track_caller]
     pub fn suspend(&self, start: impl FnOnce(Completion)) {
         self.group(|group| start(group.completion()));
     }

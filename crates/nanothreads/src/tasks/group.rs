@@ -1,10 +1,10 @@
 //! Groups of tasks: waited for together, cancelled together.
+//!
+//! What a canceller has of a handle is a [`target`](super::target), whose protocol stands there.
 
-use crate::tasks::node::Node;
-use crate::tasks::scheduler::Scheduler;
 use crate::tasks::scope::Scope;
-use platform::lock::Mutex;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use crate::tasks::target::Target;
+use std::sync::Arc;
 
 impl Scope<'_> {
     /// Runs `body` on the caller, and waits for all tasks that it spawns with its own handle, and
@@ -57,7 +57,8 @@ impl Scope<'_> {
     }
 
     /// What cancels this handle from anywhere: its tasks, other threads. As [`Scope::cancel`]; and
-    /// nothing once all that was spawned with the handle is done.
+    /// nothing once the handle has ended: its scope's body, its group or its task, and all that was
+    /// spawned with it.
     ///
     /// ```
     /// // The first error stops the rest.
@@ -77,20 +78,18 @@ impl Scope<'_> {
     /// });
     /// assert!(error.into_inner().is_some());
     /// ```
-    /// Cost: an allocation, and a lock at the end of each task of the scope as long as a canceller
-    /// is there whose tasks are not all done; once more after the last such one was dropped.
+    /// Cost: a lock, now and when the handle ends; the first one of a handle also allocates. Other
+    /// tasks pay nothing.
     #[track_caller]
     pub fn canceller(&self) -> Canceller {
         self.assert_running();
-        let place = (self.node() as *const Node, std::ptr::from_ref(self.scheduler()));
-        let target = Arc::new(Target(Mutex::new(Some(place))));
-        self.scheduler().note_target(&target);
-        Canceller(Kind::Tasks(target))
+        Canceller(Kind::Tasks(self.scheduler().target_of(self.node())))
     }
 
-    /// True when this handle, or one that it descends from, was cancelled. Cost: one load as long
-    /// as nothing was.
+    /// True when this handle, or one that it descends from, was cancelled. False in a child that
+    /// was forked since the scope began. Cost: one load as long as nothing was.
     pub fn is_cancelled(&self) -> bool {
+        // In a child the nodes above may be gone: G4 of `target`.
         // SAFETY: - the handle belongs to the node's owner.
         self.scheduler().may_be_cancelled() && unsafe { self.node().is_cancelled() }
     }
@@ -120,30 +119,30 @@ impl Canceller {
     }
 
     /// Asks that descendants of the handle that have not started are not started: see
-    /// [`Scope::cancel`]. Nothing once they are all done. So with a detached task. May be called on
-    /// any thread.
+    /// [`Scope::cancel`]. Nothing once the handle has ended (its scope's body, its group or task,
+    /// and all that was spawned with it). So with a detached task. May be called on any thread.
+    /// Nothing in a child of a fork, for what its parent began.
     pub fn cancel(&self) {
         let target = match &self.0 {
             Kind::Tasks(target) => target,
             Kind::Detached(task) => return task.cancel(),
         };
-        if let Some((node, scheduler)) = *target.place() {
-            // SAFETY: - the place is emptied, under its lock, before the node ends, and the
-            //           scheduler outlives its nodes.
-            let (node, scheduler) = unsafe { (&*node, &*scheduler) };
+        target.with(|node, scheduler| {
             node.cancel();
             scheduler.note_cancellation();
-        }
+        });
     }
 
     /// True when the handle, or one that it descends from, or the detached task was cancelled: for
-    /// long work that ends early then. False once all that was spawned with the handle is done.
+    /// long work that ends early then. False once the handle has ended (see
+    /// [`cancel`](Self::cancel)), which is not before its body has. A detached task that was
+    /// cancelled before its end stays so. False in a child of a fork, for what its parent began.
     pub fn is_cancelled(&self) -> bool {
         match &self.0 {
-            Kind::Tasks(target) => target.place().is_some_and(|(node, _)| {
-                // SAFETY: - as in `cancel`; the nodes above outlive a node that has not ended.
-                unsafe { (*node).is_cancelled() }
-            }),
+            Kind::Tasks(target) => target
+                // SAFETY: - the nodes above outlive a node that has not ended.
+                .with(|node, _| unsafe { node.is_cancelled() })
+                .unwrap_or(false),
             Kind::Detached(task) => task.is_cancelled(),
         }
     }
@@ -153,88 +152,9 @@ impl std::fmt::Debug for Canceller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = f.debug_struct("Canceller");
         match &self.0 {
-            Kind::Tasks(target) => text.field("is_over", &target.place().is_none()),
+            Kind::Tasks(target) => text.field("is_over", &target.with(|_, _| ()).is_none()),
             Kind::Detached(task) => text.field("is_cancelled", &task.is_cancelled()),
         };
         text.finish()
-    }
-}
-
-/// The node that a canceller cancels, and its scheduler; nothing once it has ended.
-pub(crate) struct Target(Mutex<Option<(*const Node, *const Scheduler)>>);
-
-// SAFETY: - what the pointers lead to is made for calls by any thread, and lives while they are
-//           there (`Canceller::cancel`).
-unsafe impl Send for Target {}
-// SAFETY: - as above.
-unsafe impl Sync for Target {}
-
-impl Target {
-    fn place(&self) -> MutexGuard<'_, Option<(*const Node, *const Scheduler)>> {
-        // Nothing panics under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether all its cancellers were dropped: only the list of the scheduler has it.
-    pub(crate) fn is_dropped(this: &Arc<Self>) -> bool {
-        // None comes after that: cancellers are cloned from cancellers.
-        Arc::strong_count(this) == 1
-    }
-
-    /// Whether `node`, which ends now, was its node. It has none afterwards.
-    pub(crate) fn ends_with(&self, node: *const Node) -> bool {
-        let mut place = self.place();
-        let is_its = place.is_some_and(|(own, _)| std::ptr::eq(own, node));
-        if is_its {
-            *place = None;
-        }
-        is_its
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use crate::scope;
-
-    #[test]
-    fn tasks_look_for_targets_only_while_a_canceller_may_use_one() {
-        scope(|s| {
-            assert!(!s.scheduler().looks_for_targets());
-            let kept = s.canceller();
-            drop(s.canceller());
-            s.group(|g| {
-                let _ended = g.canceller();
-                g.spawn(|_| ());
-            });
-            assert!(s.scheduler().looks_for_targets(), "`kept` can cancel the scope");
-            kept.clone().cancel();
-            assert!(kept.is_cancelled());
-            drop(kept);
-            assert!(s.scheduler().looks_for_targets(), "the next end finds that it is dropped");
-            s.spawn(|_| ());
-            s.wait();
-            assert!(!s.scheduler().looks_for_targets());
-            // As before.
-            let late = s.canceller();
-            assert!(s.scheduler().looks_for_targets());
-            assert!(late.is_cancelled());
-        });
-    }
-
-    #[test]
-    fn the_last_targets_end_ends_the_look_for_targets() {
-        scope(|s| {
-            let mut ended = s.group(|g| g.canceller());
-            for _ in 0..100 {
-                assert!(!s.scheduler().looks_for_targets());
-                assert!(!ended.is_cancelled(), "a canceller of what is done cancels nothing");
-                s.spawn(|s| drop(s.canceller()));
-                ended = s.group(|g| {
-                    g.spawn(|_| ());
-                    g.canceller()
-                });
-                s.wait();
-            }
-        });
     }
 }

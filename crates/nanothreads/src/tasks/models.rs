@@ -8,6 +8,7 @@ mod scheduler;
 mod sleepers;
 mod successors;
 mod suspension;
+mod targets;
 mod vacancies;
 
 use platform::sync::HandCell;

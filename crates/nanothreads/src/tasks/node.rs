@@ -64,7 +64,7 @@ pub(crate) enum Phase {
 pub(crate) struct Node {
     pub(crate) inputs: Inputs,
     phase: AtomicU8,
-    /// [`CANCELLED`], [`DESCRIBED`], and from [`MEMORY`] on what memory it is in.
+    /// [`CANCELLED`], [`DESCRIBED`], [`TARGET`], and from [`MEMORY`] on what memory it is in.
     flags: AtomicU8,
     /// Shares that the owner holds for children to come, beside its own.
     credits: Cell<u8>,
@@ -93,8 +93,10 @@ union Place {
 const CANCELLED: u8 = 1;
 /// The owner has a description. Does not change.
 const DESCRIBED: u8 = 2;
+/// It has a target (`target`). Set by the owner.
+const TARGET: u8 = 4;
 /// The first bit of the number that says what memory the node is in. Its bits do not change.
-const MEMORY: u32 = 2;
+const MEMORY: u32 = 3;
 
 /// The word of a description that is a plain node's own.
 pub(crate) type PanicWord = AtomicPtr<()>;
@@ -360,6 +362,20 @@ impl Node {
         word.store(ptr::null_mut(), Relaxed);
         // SAFETY: - made by `keep_panic`, and taken once.
         Some(*unsafe { Box::from_raw(kept.cast::<Payload>()) })
+    }
+
+    /// It has a target from now on. By the owner, while it runs.
+    pub(super) fn mark_as_target(&self) {
+        // ORDERING: Relaxed - the release of the owner's share publishes it to the thread that ends
+        // the node.
+        self.flags.fetch_or(TARGET, Relaxed);
+    }
+
+    /// Whether it has a target. By the thread that ends it.
+    #[inline]
+    pub(super) fn is_target(&self) -> bool {
+        // ORDERING: Relaxed - see `mark_as_target`.
+        self.flags.load(Relaxed) & TARGET != 0
     }
 
     /// Asks all descendants not to start.

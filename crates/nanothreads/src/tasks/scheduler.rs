@@ -16,13 +16,13 @@ use crate::join::join_team::{JoinTeam, ScopeHooks};
 use crate::tasks::descriptor::{Nano, NanoPtr};
 use crate::tasks::doors::Doors;
 use crate::tasks::exclusive;
-use crate::tasks::group::Target;
 use crate::tasks::node::{Node, Phase, TaskWait};
 use crate::tasks::pool::Store;
 use crate::tasks::ready::global::GlobalQueue;
 use crate::tasks::ready::inbox::Inbox;
 use crate::tasks::ready::local;
 use crate::tasks::seat::{Own, Seat};
+use crate::tasks::target::{Target, Targets};
 use crate::tasks::vacancies::Vacancies;
 use crossbeam_deque::Stealer;
 use engine::nearness::Nearness;
@@ -30,7 +30,6 @@ use engine::occupant::Occupant;
 use engine::process::Born;
 use engine::wait_point::WaitPoint;
 use engine::worker::Worker;
-use platform::lock::Mutex;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
     AtomicBool,
@@ -38,7 +37,7 @@ use platform::sync::atomic::{
 };
 use std::cell::RefCell;
 use std::panic::Location;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// See the module head.
 pub(crate) struct Scheduler {
@@ -63,10 +62,8 @@ pub(crate) struct Scheduler {
     ended: AtomicBool,
     /// Something was cancelled: starts have to look what.
     cancelled: AtomicBool,
-    /// There are targets: ends of nodes have to look for theirs.
-    has_targets: AtomicBool,
     /// What cancellers cancel.
-    targets: Mutex<Vec<Arc<Target>>>,
+    pub(super) targets: Targets,
     /// Spawners and completions of the scope's own handle.
     pub(crate) doors: Doors,
     /// Where the program made the scope.
@@ -116,9 +113,10 @@ unsafe fn tasks_of(scope: *const (), member: usize) -> usize {
 #[cold]
 fn end_child() -> ! {
     engine::forked::end_child(
-        "this process was forked inside a task and goes on with its parent's tasks, whose threads \
-         it does not have; a forked child must end, or exec, before it leaves or waits in the task \
-         that it was forked in",
+        "this process was forked inside a task, or while its parent had a scope open, and goes on \
+         with its parent's tasks, whose threads it does not have; a forked child must end, or \
+         exec, before it leaves or waits in the task that it was forked in, and must not spawn \
+         with a spawner of its parent's",
     )
 }
 
@@ -146,8 +144,7 @@ impl Scheduler {
             born: Born::now(),
             ended: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
-            has_targets: AtomicBool::new(false),
-            targets: Mutex::new(Vec::new()),
+            targets: Targets::new(),
             doors: Doors::new(),
             place: Location::caller(),
         }
@@ -200,8 +197,6 @@ impl Scheduler {
         unique.ended.store(false, Relaxed);
         // ORDERING: Relaxed - as above.
         unique.cancelled.store(false, Relaxed);
-        // ORDERING: Relaxed - as above.
-        unique.has_targets.store(false, Relaxed);
         unique.vacancies.clear();
         let trimmed = unique.store.trim();
         for worker in &unique.members {
@@ -219,7 +214,7 @@ impl Scheduler {
     /// True in a child that was forked inside the scope: queues and locks are as the parent's other
     /// threads left them, and those threads do not exist here. Cost: two loads.
     #[inline]
-    fn is_parents(&self) -> bool {
+    pub(super) fn is_parents(&self) -> bool {
         self.born.is_parents()
     }
 
@@ -259,45 +254,27 @@ impl Scheduler {
         self.cancelled.store(true, Relaxed);
     }
 
-    /// A canceller was made, by the owner of its node.
-    pub(crate) fn note_target(&self, target: &Arc<Target>) {
-        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        targets.push(Arc::clone(target));
-        // ORDERING: Relaxed - set and cleared under the lock, so that it is not cleared while the
-        // target is there. The owner's share of its node is given up after this, and the thread
-        // that ends the node has seen that.
-        self.has_targets.store(true, Relaxed);
+    /// What cancellers of the handle of `node` cancel. By the node's owner.
+    pub(super) fn target_of(&self, node: &Node) -> Arc<Target> {
+        let make = || Target::new(node, self, self.born);
+        // In a child the table's lock may be one that a thread of the parent held.
+        if self.is_parents() { make() } else { self.targets.of(node, make) }
     }
 
-    /// `node` is about to end: cancellers find it no more. Cost: one load where there are none.
+    /// `node` is about to end: cancellers find it no more. Cost: one load of its own line where it
+    /// had none.
     #[inline]
-    pub(crate) fn end_targets(&self, node: *const Node) {
-        // ORDERING: Relaxed - see `note_target`.
-        if self.has_targets.load(Relaxed) {
-            self.forget_targets(node);
+    pub(crate) fn end_targets(&self, node: &Node) {
+        // In a child they find it no more anyway.
+        if node.is_target() && !self.is_parents() {
+            self.targets.end(node);
         }
     }
 
-    #[cold]
-    fn forget_targets(&self, node: *const Node) {
-        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        targets.retain(|target| !Target::is_dropped(target) && !target.ends_with(node));
-        if targets.is_empty() {
-            // ORDERING: Relaxed - see `note_target`.
-            self.has_targets.store(false, Relaxed);
-        }
-    }
-
-    /// Whether ends of nodes look for targets.
-    #[cfg(all(test, not(loom)))]
-    pub(super) fn looks_for_targets(&self) -> bool {
-        // ORDERING: Relaxed - a test's.
-        self.has_targets.load(Relaxed)
-    }
-
+    /// False in a child, too, where nodes above may be gone.
     pub(crate) fn may_be_cancelled(&self) -> bool {
-        // ORDERING: Relaxed - as above.
-        self.cancelled.load(Relaxed)
+        // ORDERING: Relaxed - a request (`Node::cancel`).
+        self.cancelled.load(Relaxed) && !self.is_parents()
     }
 
     /// Queues an unstarted nano-thread from a thread that has no seat here.
@@ -394,7 +371,7 @@ impl Scheduler {
             if let Some(payload) = payload {
                 parent.keep_panic(payload);
             }
-            self.end_targets(nano.node());
+            self.end_targets(&this.node);
             // SAFETY: - it is finished, by us.
             unsafe { nano.release(seat.map(Seat::free_lists), &self.store) };
             let last = match seat {

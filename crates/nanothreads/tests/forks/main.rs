@@ -7,6 +7,7 @@ mod process;
 
 mod detached;
 mod forked;
+mod handles;
 mod inside;
 mod join;
 mod lookups;

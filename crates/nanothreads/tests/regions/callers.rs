@@ -1,7 +1,7 @@
 //! Panics about what the caller did name the caller's line, not one of the library's.
 
 use nanothreads::{
-    PerThread, Team, broadcast, doacross, par_chunks_mut, par_for_2d, par_for_3d, workers,
+    PerThread, Team, broadcast, doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, workers,
 };
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -51,6 +51,7 @@ fn loops_and_teams_name_the_callers_line() {
     panics_here!(broadcast(|_| _ = workers::on_each(|_| ())));
     let storage = PerThread::new(|| 0);
     panics_here!(storage.with(|_| storage.with(|own| *own += 1)));
+    panics_here!(storage.with(|_| par_for(0..4).run_with(&storage, |own, _| *own += 1)));
 }
 
 #[test]
@@ -75,9 +76,10 @@ fn a_team_that_cannot_be_had_names_the_callers_line() {
 #[cfg(feature = "tasks")]
 #[test]
 fn tasks_name_the_callers_line() {
-    use nanothreads::{scope, spawn};
+    use nanothreads::{Scope, scope, spawn};
     use std::future::Future;
     use std::pin::Pin;
+    use std::ptr;
     use std::sync::mpsc::channel;
     use std::task::{Context, Waker};
     use std::thread;
@@ -100,4 +102,15 @@ fn tasks_name_the_callers_line() {
     };
     panics_here!(ended().wait());
     panics_here!(ended().wait_unless_cancelled());
+    let waits = |s: &Scope<'_>| {
+        let handle = ptr::from_ref(s).expose_provenance();
+        s.spawn(move |_| {
+            // SAFETY: - the handle's owner waits for this task; the use is as wrong as what is
+            // tested.
+            let handle: &Scope<'_> = unsafe { &*ptr::with_exposed_provenance(handle) };
+            panics_here!(handle.suspend(drop));
+        });
+        s.wait();
+    };
+    Team::exact(1).expect("the caller").install(|| scope(waits));
 }

@@ -140,6 +140,28 @@ fn a_task_that_runs_sees_that_it_was_cancelled_and_has_a_result_all_the_same() {
 }
 
 #[test]
+fn a_task_that_ran_to_its_end_was_not_cancelled_and_one_that_was_stays_so() {
+    own_process!();
+    let task = spawn(|| 1);
+    let canceller = task.canceller();
+    assert_eq!(task.wait(), 1);
+    canceller.cancel();
+    assert!(!canceller.is_cancelled(), "there was nothing to cancel");
+    let (go, gone) = channel::<()>();
+    let (began, begin) = channel();
+    let task = spawn(move || {
+        began.send(()).expect("the test waits");
+        gone.recv().is_err()
+    });
+    begin.recv_timeout(PATIENCE).expect("it begins");
+    let canceller = task.canceller();
+    canceller.cancel();
+    drop(go);
+    assert_eq!(task.wait_unless_cancelled(), Some(true));
+    assert!(canceller.is_cancelled());
+}
+
+#[test]
 fn the_canceller_of_a_scopes_handle_says_whether_it_was_cancelled() {
     own_process!();
     let kept: Canceller = scope(|s| {
@@ -223,7 +245,7 @@ fn a_canceller_keeps_no_result_that_is_not_asked_for() {
         }
         assert_eq!(is_dropped.recv_timeout(PATIENCE), Ok(()), "late: {is_late}");
         canceller.cancel();
-        assert!(canceller.is_cancelled());
+        assert!(!canceller.is_cancelled(), "it had ended");
     }
 }
 

@@ -86,6 +86,10 @@ fn assert_cancelled(ask: impl FnOnce()) {
     let payload = catch_unwind(AssertUnwindSafe(ask)).expect_err("there is no result");
     let text = payload.downcast_ref::<String>().expect("a text");
     assert!(text.contains("cancelled before it began"), "{text}");
+    assert!(
+        text.contains("`wait_unless_cancelled`") && text.contains("`unless_cancelled`"),
+        "{text}"
+    );
 }
 
 #[test]
