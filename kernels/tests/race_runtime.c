@@ -190,7 +190,9 @@ static void begin_order(long start, long step, long count, long chunk, bool doac
         order = order->older;
     if (order == NULL) {
         order = calloc(1, sizeof *order);
-        if (order == NULL || (doacross && !(order->posted = calloc((size_t)count + 1, sizeof(long)))))
+        if (order == NULL)
+            abort();
+        if (doacross && !(order->posted = calloc((size_t)count + 1, sizeof(long))))
             abort();
         order->number = number;
         order->older = team->orders;
