@@ -22,13 +22,13 @@ static struct count *counts;
 static long finished;      // planes of all sweeps before this one
 static long looks = 10000; // at a count, before the processor is offered; 0: never
 
-// 1. The thread before writes its rows, then (flush) its count. 2. This one reads the count,
-// then (flush) the rows.
+// 1. The thread before writes its rows, then (release) its count. 2. This one reads the count
+// (acquire), then the rows.
 static void await(const struct count *count, long planes)
 {
     long seen, looked = 0;
     for (;;) {
-#pragma omp atomic read
+#pragma omp atomic read acquire
         seen = count->planes;
         if (seen >= planes)
             break;
@@ -37,13 +37,11 @@ static void await(const struct count *count, long planes)
             sched_yield();
         }
     }
-#pragma omp flush
 }
 
 static void publish(struct count *count)
 {
-#pragma omp flush
-#pragma omp atomic update
+#pragma omp atomic update release
     count->planes++;
 }
 
@@ -55,7 +53,9 @@ static inline void sweep(struct cfd *cfd, bool back)
         const int threads = omp_get_num_threads(), me = omp_get_thread_num();
         const int first = 1 + inner * me / threads, end = 1 + inner * (me + 1) / threads;
         const int before = back ? me + 1 : me - 1;
-        counts[me].planes = finished; // no thread waits for less: also after a smaller team
+        // No thread waits for less: also after a smaller team. A neighbour may look already.
+#pragma omp atomic write
+        counts[me].planes = finished;
         for (int plane = 1; plane <= inner; plane++) {
             if (before >= 0 && before < threads)
                 await(&counts[before], finished + plane);

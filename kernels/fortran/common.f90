@@ -213,6 +213,7 @@ end module
 !     call report_end(run)
 module kernel_report
     use, intrinsic :: iso_fortran_env, only: error_unit, real64
+    use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_char, c_null_ptr, c_ptr
     use, intrinsic :: ieee_arithmetic, only: ieee_is_finite
     use omp_lib, only: omp_get_max_threads
     use kernel_clock, only: clock_seconds
@@ -236,6 +237,21 @@ module kernel_report
         real(real64), allocatable :: seconds(:)
         type(check), allocatable :: checks(:)
     end type
+
+    ! The result is written by C's library: gfortran's WRITE and FLUSH say nothing of a full disk.
+    interface
+        function c_puts(line) bind(c, name='puts') result(status)
+            import :: c_char, c_int
+            character(kind=c_char), intent(in) :: line(*)
+            integer(c_int) :: status
+        end function
+
+        function c_fflush(file) bind(c, name='fflush') result(status)
+            import :: c_int, c_ptr
+            type(c_ptr), value :: file
+            integer(c_int) :: status
+        end function
+    end interface
 
 contains
 
@@ -352,13 +368,15 @@ contains
     end function
 
     ! Prints the result, on stderr each check that failed; then ends the program: exit code 0, or 1
-    ! where a check failed.
+    ! where a check failed or the result could not be written.
     subroutine report_end(run)
         type(report), intent(in) :: run
         logical :: verified
         real(real64) :: total, mops
+        logical :: written
         integer :: i
         verified = passed(run)
+        written = .true.
         do i = 1, run%count
             if (.not. run%checks(i)%passed) write (error_unit, '(a)') run%kernel//' class '// &
                 run%chosen%class//': verification failed in repetition '// &
@@ -370,51 +388,67 @@ contains
         if (run%count == 0) write (error_unit, '(a)') run%kernel//': nothing was verified'
         total = sum(run%seconds(1:run%repetitions))
         mops = run%operations*run%repetitions/total*1e-6_real64
-        if (.not. run%chosen%quiet .and. run%count > 0) call print_text(run, total, mops, verified)
-        if (run%chosen%json) call print_json(run, total, mops, verified)
+        if (.not. run%chosen%quiet .and. run%count > 0) &
+            call print_text(run, total, mops, verified, written)
+        if (run%chosen%json) call print_json(run, total, mops, verified, written)
+        if (c_fflush(c_null_ptr) /= 0 .or. .not. written) then
+            write (error_unit, '(a)') run%kernel//': the result could not be written'
+            call program_exit(1)
+        end if
         call program_exit(merge(0, 1, verified))
     end subroutine
 
-    subroutine print_text(run, total, mops, verified)
-        type(report), intent(in) :: run
-        real(real64), intent(in) :: total, mops
-        logical, intent(in) :: verified
-        integer :: worst
-        worst = maxloc(run%checks(1:run%count)%error, 1)
-        write (*, '(a)') run%kernel//' (fortran) class '//run%chosen%class//', threads: '// &
-            decimal(run%threads)//', '//decimal(run%iterations)//' iterations, repetitions: '// &
-            decimal(run%repetitions)
-        write (*, '(a)') '  '//fixed(total/run%repetitions)//' s a repetition ('// &
-            fixed(minval(run%seconds(1:run%repetitions)))//' to '// &
-            fixed(maxval(run%seconds(1:run%repetitions)))//'), '//fixed(mops)//' Mop/s'
-        write (*, '(a, es9.2, a)') '  '//trim(merge('verified           ', &
-            'VERIFICATION FAILED', verified))//': '//decimal(run%count)// &
-            ' checks, largest error', run%checks(worst)%error, ' ('// &
-            trim(run%checks(worst)%name)//')'
+    ! A line on stdout. `written` becomes false where it cannot be written.
+    subroutine print_line(line, written)
+        character(*), intent(in) :: line
+        logical, intent(inout) :: written
+        if (c_puts(line//c_null_char) < 0) written = .false.
     end subroutine
 
-    subroutine print_json(run, total, mops, verified)
+    subroutine print_text(run, total, mops, verified, written)
         type(report), intent(in) :: run
         real(real64), intent(in) :: total, mops
         logical, intent(in) :: verified
+        logical, intent(inout) :: written
+        character(9) :: error
+        integer :: worst
+        worst = maxloc(run%checks(1:run%count)%error, 1)
+        write (error, '(es9.2)') run%checks(worst)%error
+        call print_line(run%kernel//' (fortran) class '//run%chosen%class//', threads: '// &
+            decimal(run%threads)//', '//decimal(run%iterations)//' iterations, repetitions: '// &
+            decimal(run%repetitions), written)
+        call print_line('  '//fixed(total/run%repetitions)//' s a repetition ('// &
+            fixed(minval(run%seconds(1:run%repetitions)))//' to '// &
+            fixed(maxval(run%seconds(1:run%repetitions)))//'), '//fixed(mops)//' Mop/s', written)
+        call print_line('  '//trim(merge('verified           ', &
+            'VERIFICATION FAILED', verified))//': '//decimal(run%count)// &
+            ' checks, largest error'//error//' ('//trim(run%checks(worst)%name)//')', written)
+    end subroutine
+
+    subroutine print_json(run, total, mops, verified, written)
+        type(report), intent(in) :: run
+        real(real64), intent(in) :: total, mops
+        logical, intent(in) :: verified
+        logical, intent(inout) :: written
+        character(:), allocatable :: line
         integer :: i
-        write (*, '(a)', advance='no') '{"kernel":"'//run%kernel//'","language":"fortran",'// &
+        line = '{"kernel":"'//run%kernel//'","language":"fortran",'// &
             '"class":"'//run%chosen%class//'","threads":'//decimal(run%threads)// &
             ',"repetitions":'//decimal(run%repetitions)//',"seconds":['
         do i = 1, run%repetitions
-            write (*, '(a)', advance='no') trim(merge(' ', ',', i == 1))//number(run%seconds(i))
+            line = line//trim(merge(' ', ',', i == 1))//number(run%seconds(i))
         end do
-        write (*, '(a)', advance='no') '],"iterations":'//decimal(run%iterations)// &
+        line = line//'],"iterations":'//decimal(run%iterations)// &
             ',"seconds_per_iteration":'// &
             number(total/(real(run%repetitions, real64)*run%iterations))//',"mops":'// &
             number(mops)//',"verified":'//trim(merge('true ', 'false', verified))//',"checks":['
         do i = 1, run%count
-            write (*, '(a)', advance='no') trim(merge(' ', ',', i == 1))//'{"name":"'// &
+            line = line//trim(merge(' ', ',', i == 1))//'{"name":"'// &
                 trim(run%checks(i)%name)//'","value":'//number(run%checks(i)%value)// &
                 ',"expected":'//number(run%checks(i)%expected)//',"error":'// &
                 number(run%checks(i)%error)//'}'
         end do
-        write (*, '(a)') ']}'
+        call print_line(line//']}', written)
     end subroutine
 
 end module

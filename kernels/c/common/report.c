@@ -155,7 +155,10 @@ int report_end(struct report *report)
         print_text(report, total, mops, verified);
     if (report->options.json)
         print_json(report, total, mops, verified);
-    if (fflush(stdout) != 0)
+    // A failed write before the last one shows in the stream alone.
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "%s: the result could not be written\n", report->kernel);
         return 1;
+    }
     return verified ? 0 : 1;
 }

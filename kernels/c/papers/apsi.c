@@ -4,12 +4,13 @@
 //
 // The papers say only how it scales; the equations are this file's own. Both fields begin as sums
 // of waves, each of which only turns and shrinks by a factor known in closed form: that verifies
-// them.
+// the fields after the last step, and the sum of the squares after every one.
 
 #include "common/options.h"
 #include "common/report.h"
 
 #include <complex.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,6 +47,7 @@ struct air {
     double *at, *next; // [level][x], x with one copy at each end
     double *above;     // of each level: the factors of the recurrence
     double energy;
+    double worst; // relative error of the energy, the largest of all steps
 };
 
 static inline double *level(double *field, int nx, int z)
@@ -134,13 +136,41 @@ static void measure(struct air *air)
     air->energy = energy;
 }
 
+// The energies of the waves, which are orthogonal to each other, and what a step multiplies them
+// with.
+struct energies {
+    double now[WAVES], growth[WAVES];
+};
+
+static struct energies energies_begin(const struct class *class, const struct physics *p)
+{
+    struct energies energies;
+    for (int w = 0; w < WAVES; w++) {
+        const double complex factor = growth(class, p, &waves[w]);
+        energies.growth[w] = creal(factor * conj(factor));
+        energies.now[w] = 0.25 * class->nx * (class->nz + 1) * waves[w].size * waves[w].size;
+    }
+    return energies;
+}
+
+// Compares what `measure` has found with what the waves have after one more step.
+static void compare(struct air *air, struct energies *energies)
+{
+    double expected = 0;
+    for (int w = 0; w < WAVES; w++)
+        expected += energies->now[w] *= energies->growth[w];
+    // Where waves have shrunk to nothing, the last digits that there are decide nothing.
+    air->worst = larger_difference(air->worst,
+                                   fabs(air->energy - expected) / fmax(expected, DBL_MIN));
+    air->energy = NAN; // of this step: what is not measured again is not a number
+}
+
 static void check(struct checks *checks, const struct class *class, const struct physics *p,
                   struct air *air)
 {
     struct air expected = *air;
     expected.at = air->next;
     make_waves(class, p, class->steps, expected.at);
-    measure(&expected);
     double worst = 0, most = 0;
     for (int z = 0; z < air->nz; z++)
         for (int x = 0; x < air->nx; x++) {
@@ -150,7 +180,7 @@ static void check(struct checks *checks, const struct class *class, const struct
             most = fmax(most, fabs(right));
         }
     check_close(checks, "largest difference", worst / most, 0, 1e-9);
-    check_close(checks, "energy", air->energy, expected.energy, 1e-9);
+    check_close(checks, "energy of each step", air->worst, 0, 1e-9);
 }
 
 int main(int argc, char **argv)
@@ -183,14 +213,19 @@ int main(int argc, char **argv)
     double operations = 15.0 * FIELDS * class->steps * class->nx * class->nz;
     struct report report = report_begin("apsi", &options, class->steps, operations);
     while (report_again(&report)) {
-        for (int f = 0; f < FIELDS; f++)
+        struct energies energies[FIELDS];
+        for (int f = 0; f < FIELDS; f++) {
             make_waves(class, &physics[f], 0, air[f].at);
+            energies[f] = energies_begin(class, &physics[f]);
+            air[f].worst = 0;
+        }
         report_start(&report);
         for (int step = 0; step < class->steps; step++)
             for (int f = 0; f < FIELDS; f++) {
                 step_along_x(&air[f], &physics[f]);
                 step_along_z(&air[f], &physics[f]);
                 measure(&air[f]);
+                compare(&air[f], &energies[f]);
             }
         report_stop(&report);
         for (int f = 0; f < FIELDS; f++)

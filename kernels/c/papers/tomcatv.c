@@ -13,8 +13,11 @@
 // What verifies it: every conformal map is a solution. The boundary is that of the exponential
 // function; the inner nodes begin there too, moved in waves of a few nodes. The iterations must
 // bring the mesh back to the map, up to the differences' error, which falls with the square of
-// the distance of two nodes, and what is read must be what was written.
+// the distance of two nodes, and what is read must be what was written. That error grows over
+// all iterations: what was left out in one of them shows in its digest, whose right value is
+// recorded.
 #define _POSIX_C_SOURCE 200809L
+#include "common/digest.h"
 #include "common/report.h"
 
 #include <math.h>
@@ -23,11 +26,22 @@
 #include <string.h>
 
 #define PI 3.14159265358979323846
+#define TOLERANCE 1e-6 // of digests: of distances, differences of numbers that differ by h^2
 #define COLUMNS 16 // lines that one thread solves side by side
 
 static const struct class {
     int n, iterations, between; // nodes a side; iterations; of those, between two outputs
-} classes[4] = { { 65, 60, 5 }, { 257, 120, 5 }, { 513, 240, 5 }, { 1025, 480, 5 } };
+    double digests[2];          // of the distances from the map in x and y, over h^2
+} classes[4] = {
+    { 65, 60, 5, { -0.201604292947, -0.122658231629 } },
+    { 257, 120, 5, { 0.0447730790329, 0.0458966126903 } },
+    { 513, 240, 5, { 0.0655341582857, 0.104932308187 } },
+    { 1025, 480, 5, { -0.174823073016, 0.0873262712125 } },
+};
+
+// fmax and the reduction `max` drop what is not a number.
+#pragma omp declare reduction(larger : double : omp_out = larger_difference(omp_out, omp_in)) \
+    initializer(omp_priv = 0)
 
 struct mesh {
     int n;
@@ -68,7 +82,7 @@ static double residuals(struct mesh *mesh)
 {
     const int n = mesh->n;
     double largest = 0;
-#pragma omp parallel for schedule(static) reduction(max : largest)
+#pragma omp parallel for schedule(static) reduction(larger : largest)
     for (int j = 1; j < n - 1; j++) {
         const double *restrict x = mesh->x + (size_t)j * n, *restrict y = mesh->y + (size_t)j * n;
         double *restrict right_x = mesh->right_x + (size_t)j * n;
@@ -88,8 +102,8 @@ static double residuals(struct mesh *mesh)
             to_c[i] = c;
         }
         for (int i = 1; i < n - 1; i++) {
-            largest = fmax(largest, fabs(right_x[i]));
-            largest = fmax(largest, fabs(right_y[i]));
+            largest = larger_difference(largest, fabs(right_x[i]));
+            largest = larger_difference(largest, fabs(right_y[i]));
         }
     }
     return largest;
@@ -164,16 +178,21 @@ static void write_and_read(struct mesh *mesh)
     }
 }
 
-static double distance(const struct mesh *mesh)
+// The largest distance of a node from the map, and the digests of both coordinates' distances.
+static double distance(const struct mesh *mesh, struct digest digests[2])
 {
     const int n = mesh->n;
     double largest = 0;
+    digests[0] = digests[1] = digest_begin();
     for (int j = 0; j < n; j++)
         for (int i = 0; i < n; i++) {
             double x, y;
             place(n, i, j, &x, &y);
-            largest = fmax(largest, hypot(mesh->x[(size_t)j * n + i] - x,
-                                          mesh->y[(size_t)j * n + i] - y));
+            x = mesh->x[(size_t)j * n + i] - x;
+            y = mesh->y[(size_t)j * n + i] - y;
+            largest = larger_difference(largest, hypot(x, y));
+            digest_add(&digests[0], x);
+            digest_add(&digests[1], y);
         }
     return largest;
 }
@@ -208,7 +227,13 @@ int main(int argc, char **argv)
         }
         report_stop(&report);
         const double h = 1.0 / (class->n - 1);
-        check_close(&report.checks, "distance over h^2", distance(&mesh) / (h * h), 0, 0.1);
+        struct digest digests[2];
+        const double largest = distance(&mesh, digests);
+        check_close(&report.checks, "distance over h^2", largest / (h * h), 0, 0.1);
+        check_close(&report.checks, "digest of x", digests[0].sum / (h * h), class->digests[0],
+                    TOLERANCE);
+        check_close(&report.checks, "digest of y", digests[1].sum / (h * h), class->digests[1],
+                    TOLERANCE);
         check_close(&report.checks, "residual over first", last / first, 0, 1e-4);
         check_equal(&report.checks, "read otherwise", mesh.different, 0);
     }
