@@ -36,7 +36,7 @@ pub(crate) use self::plan::{Cell, Scenario};
 pub(crate) use self::record::{Record, read};
 #[cfg(test)]
 pub(crate) use self::row::tests::row as row_of_test;
-use self::row::{KILLED, VERIFIED};
+use self::row::{KILLED, VERIFIED, is_only_killed};
 pub(crate) use self::row::{Row, cell_of};
 pub(crate) use self::runtime::Runtime;
 use self::runtime::{Places, twin};
@@ -241,18 +241,21 @@ impl Suite {
         let mut late = 0;
         for (cell, expected) in cells.iter().zip(&expected) {
             bar.set_message(format!("{} {}", cell.scenario.name(), cell.runtime.name()));
-            if !record.has_collapsed(cell) {
-                match self.times.cap_within(cell, left()) {
-                    Some(cap) => {
-                        let rows = self.run(cell, cap)?;
-                        let line = self.line(cell, &rows);
-                        // Where standard error is no terminal there is no bar; the lines are there
-                        // all the same.
-                        bar.suspend(|| println!("{line}"));
-                        record.add(rows)?;
-                    }
-                    None => late += 1,
+            // Where standard error is no terminal there is no bar; the lines are there then, too.
+            let tell = |line: &str| bar.suspend(|| println!("{line}"));
+            if record.has_collapsed(cell) {
+                tell(&format!("{}: ended at the cap before, not run again", heading(cell)));
+            } else if let Some(cap) = self.times.cap_within(cell, left()) {
+                let rows = self.run(cell, cap)?;
+                tell(&self.line(cell, &rows));
+                if self.times.is_cut_short(cell, cap) && is_only_killed(&rows) {
+                    tell(&format!("{}: the suite's time was over, no result", heading(cell)));
+                    late += 1;
+                } else {
+                    record.add(rows)?;
                 }
+            } else {
+                late += 1;
             }
             bar.inc((expected * 1000.0) as u64);
         }
@@ -452,11 +455,15 @@ impl Suite {
             .first()
             .map_or(String::new(), |it| format!("  {} not verified: {it}", wrong.len()));
         format!(
-            "{} {:<30} {:<8} {mean:6.2} s a copy, {:.2} x {expected:.2} s{trip}{wrong}",
-            cell.repetition,
-            cell.scenario.name(),
-            cell.runtime.name(),
+            "{} {mean:6.2} s a copy, {:.2} x {expected:.2} s{trip}{wrong}",
+            heading(cell),
             mean / expected,
         )
     }
+}
+
+/// A run in what is told of it.
+fn heading(cell: &Cell) -> String {
+    let (scenario, runtime) = (cell.scenario.name(), cell.runtime.name());
+    format!("{} {scenario:<30} {runtime:<8}", cell.repetition)
 }

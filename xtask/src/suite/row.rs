@@ -97,6 +97,13 @@ impl Row {
     }
 }
 
+/// Whether copies of a run were ended at the cap, and none gave a wrong result, which counts
+/// whatever the others did.
+pub(super) fn is_only_killed(rows: &[Row]) -> bool {
+    let is_wrong = |row: &Row| !row.is_verified() && row.outcome != KILLED;
+    rows.iter().any(|row| row.outcome == KILLED) && !rows.iter().any(is_wrong)
+}
+
 /// Rows as they stand in the file.
 pub(super) fn text_of(rows: &[Row], has_header: bool) -> anyhow::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().has_headers(has_header).from_writer(Vec::new());
@@ -215,6 +222,15 @@ pub(crate) mod tests {
             compiler: "gcc 12".into(),
             flags: "-O3".into(),
         }
+    }
+
+    #[test]
+    fn a_wrong_result_is_more_than_a_killed_copy() {
+        let of = |outcome: &str| Row { outcome: outcome.into(), ..row("a", Runtime::One, 0, 1.0) };
+        let [good, killed, wrong] = [VERIFIED, KILLED, "exit status: 1"].map(of);
+        assert!(!is_only_killed(std::slice::from_ref(&good)));
+        assert!(is_only_killed(&[good, killed.clone()]));
+        assert!(!is_only_killed(&[killed, wrong]));
     }
 
     #[test]
