@@ -140,6 +140,18 @@ pub(crate) fn commits(rows: &[Row]) -> String {
     all.join(" ")
 }
 
+/// The compilers of some rows with their options, each once.
+pub(crate) fn compilers(rows: &[Row]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for row in rows {
+        let shown = format!("{} {}", row.compiler, row.flags);
+        if !all.contains(&shown) {
+            all.push(shown);
+        }
+    }
+    all
+}
+
 /// What a command prints, in one line.
 fn said(command: &mut Command) -> anyhow::Result<String> {
     let shown = shown(command);

@@ -26,7 +26,7 @@ use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use procfs::{Current, LoadAverage};
 
-pub(crate) use self::about::{About, usual};
+pub(crate) use self::about::{About, commits, compilers, usual};
 pub(crate) use self::choice::Options;
 use self::choice::{USUAL_CLASS, chosen, matrix, runtimes};
 pub(crate) use self::kernel::build as build_kernels;
