@@ -263,11 +263,7 @@ pub(super) mod tests {
         empty,peer,bound,0,300,310,400,\n\
         \"one, two\",ours,unbound,0,50,50,7,\n";
 
-    pub(crate) fn section(
-        folder: &Path,
-        name: &str,
-        text: &str,
-    ) -> anyhow::Result<Section> {
+    pub(crate) fn section(folder: &Path, name: &str, text: &str) -> anyhow::Result<Section> {
         let path = folder.join(name);
         std::fs::write(&path, text).unwrap();
         read(&path)

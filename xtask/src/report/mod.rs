@@ -72,10 +72,11 @@ fn usual(workspace: &Workspace) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
     }
-    let mut records: Vec<PathBuf> = newest.into_values().collect();
+    // The suite's are the last: they have the most to show.
+    let last = newest.remove("suite");
     let suite = workspace.target.join("suite/suite.csv");
-    records.extend(suite.exists().then_some(suite));
-    Ok(records)
+    let suite = if suite.exists() { Some(suite) } else { last };
+    Ok(newest.into_values().chain(suite).collect())
 }
 
 /// The CSV files of a folder by their names; none where there is no folder.
