@@ -256,7 +256,8 @@ fn value(verdict: Verdict) -> Value {
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) const BENCH: &str = "case,engine,row,round,rtt_before_ns,rtt_after_ns,time_ns,extra_1\n\
+    pub(crate) const BENCH: &str = "case,engine,row,round,rtt_before_ns,rtt_after_ns,time_ns,\
+        extra_1\n\
         empty,ours,bound,0,50,60,100,\n\
         empty,ours,bound,1,50,60,120,\n\
         empty,ours,bound,2,50,300,999,\n\
