@@ -220,7 +220,7 @@ impl Stage<'_> {
         let mut command = Some(command);
         let copies = run_copies(1, LONGEST_RUN, || {
             let mut command = command.take().expect("one copy is made");
-            clean_environment(&mut command, &self.workspace.target);
+            clean_environment(&mut command);
             command.envs(variables.iter().copied());
             command
         });
@@ -242,7 +242,7 @@ impl Stage<'_> {
             // One thread on the system's runtime says what is right.
             let reference = run_copies(1, LONGEST_RUN, || {
                 let mut command = Command::new(&subject.path);
-                clean_environment(&mut command, &self.workspace.target);
+                clean_environment(&mut command);
                 command.args(SMALL_WORK).env("OMP_NUM_THREADS", "1");
                 command
             });
@@ -412,7 +412,7 @@ impl Stage<'_> {
             let program = self.own("copies")?;
             let finishes = run_copies(4, LONGEST_RUN, || {
                 let mut command = Command::new(&program);
-                clean_environment(&mut command, &self.workspace.target);
+                clean_environment(&mut command);
                 command.env("LD_LIBRARY_PATH", &self.library).env("NANOS_CPUMGR", "off").arg("3");
                 command
             })?;

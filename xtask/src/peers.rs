@@ -110,6 +110,32 @@ pub(crate) fn must_load(mut command: Command, name: &str, folder: &Path) -> anyh
     Ok(())
 }
 
+/// Fails unless the loader gives the program the libgomp.so.1 of gcc: others have that name, too.
+pub(crate) fn must_load_gcc(mut command: Command) -> anyhow::Result<()> {
+    let output =
+        command.env("LD_TRACE_LOADED_OBJECTS", "1").output().context("cannot ask the loader")?;
+    let listing = String::from_utf8_lossy(&output.stdout);
+    let file = found_in(&listing, LIBGOMP)
+        .with_context(|| format!("the loader takes no {LIBGOMP}: {}", listing.trim()))?;
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match other_than_gcc(&bytes) {
+        Some(other) => bail!("{} is not of gcc: it is {other}", file.display()),
+        None => Ok(()),
+    }
+}
+
+/// Whose library of OpenMP with libgomp's name this is, if not gcc's.
+fn other_than_gcc(library: &[u8]) -> Option<&'static str> {
+    let has = |text: &str| library.windows(text.len()).any(|part| part == text.as_bytes());
+    // Each has entry points, or reads variables, that no other has.
+    match () {
+        () if has("__kmpc_fork_call") => Some("LLVM's libomp"),
+        () if has("NANOS_CPUMGR") => Some("the drop-in library"),
+        () if !has("GOMP_parallel") => Some("no library of OpenMP"),
+        () => None,
+    }
+}
+
 /// Reads which file the loader takes for a library, from its list ("NAME => FILE (ADDRESS)" per
 /// line).
 fn found_in<'a>(listing: &'a str, name: &str) -> Option<&'a Path> {
@@ -121,6 +147,15 @@ fn found_in<'a>(listing: &'a str, name: &str) -> Option<&'a Path> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_with_libgomp_s_name_is_known_by_what_it_has() {
+        assert_eq!(other_than_gcc(b"\0GOMP_parallel\0"), None);
+        assert_eq!(other_than_gcc(b"GOMP_parallel\0__kmpc_fork_call"), Some("LLVM's libomp"));
+        let ours = other_than_gcc(b"GOMP_parallel\0NANOS_CPUMGR");
+        assert_eq!(ours, Some("the drop-in library"));
+        assert_eq!(other_than_gcc(b""), Some("no library of OpenMP"));
+    }
 
     #[test]
     fn the_loader_s_list_says_where_openmp_comes_from() {

@@ -330,7 +330,7 @@ fn run_program(
     let longest = if options.deadline.is_some() { LONGEST_OF_MANY } else { LONGEST };
     command.args(["-k", "1", longest]).arg(&program.path).args(arguments);
     command.current_dir(folder_of(workspace, &program.name));
-    clean_environment(&mut command, &workspace.target);
+    clean_environment(&mut command);
     command.env("NANOS_CPUMGR", "off").env("NANOS_STRESS_SECONDS", options.seconds.to_string());
     // Panics that are meant: to look their lines up takes an instrumented program a minute.
     command.env("RUST_BACKTRACE", "0");

@@ -14,9 +14,10 @@ use crate::skips;
 /// The one command that a person without the rights of root is shown.
 const INSTALL: &str = "sudo apt-get install -y gcc libc6-dev";
 
-/// Variables with these beginnings change what an OpenMP program or the manager does; a run starts
-/// without them.
-const STEERING: [&str; 4] = ["OMP_", "GOMP_", "KMP_", "NANOS_"];
+/// Variables with these beginnings change how many threads a program has, which libraries it is
+/// given, or what the manager does; a run starts without them.
+const STEERING: [&str; 8] =
+    ["OMP_", "GOMP_", "KMP_", "NANOS_", "OPENBLAS_", "LD_", "GOMAXPROCS", "RAYON_"];
 
 /// The workspace that this task belongs to, as cargo describes it.
 pub(crate) struct Workspace {
@@ -90,29 +91,20 @@ pub(crate) fn shown(command: &Command) -> String {
     format!("`{}`", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Takes away what would steer an OpenMP program from outside, and the library folders that cargo
-/// adds for its own.
-pub(crate) fn clean_environment(command: &mut Command, target: &Path) {
+/// Whether a variable says how a program runs.
+pub(crate) fn is_steering(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    STEERING.iter().any(|beginning| name.starts_with(beginning))
+}
+
+/// Takes away what would steer a program from outside, and the folders of libraries that cargo adds
+/// for its own.
+pub(crate) fn clean_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if STEERING.iter().any(|beginning| text.starts_with(beginning)) {
+        if is_steering(&name) {
             command.env_remove(&name);
         }
     }
-    let Some(folders) = std::env::var_os("LD_LIBRARY_PATH") else {
-        return;
-    };
-    let kept: Vec<PathBuf> = std::env::split_paths(&folders)
-        .filter(|folder| {
-            !folder.starts_with(target)
-                && !folder.components().any(|part| part.as_os_str() == "rustlib")
-        })
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .collect();
-    match std::env::join_paths(&kept) {
-        Ok(path) if !kept.is_empty() => command.env("LD_LIBRARY_PATH", path),
-        _ => command.env_remove("LD_LIBRARY_PATH"),
-    };
 }
 
 /// A C compiler that was seen to compile an OpenMP program.
@@ -329,4 +321,23 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 pub(crate) fn is_root() -> bool {
     // SAFETY: geteuid takes nothing, changes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_starts_without_what_steers_it() {
+        for name in ["OMP_NUM_THREADS", "RAYON_NUM_THREADS", "LD_LIBRARY_PATH", "LD_PRELOAD"] {
+            assert!(is_steering(OsStr::new(name)), "{name}");
+        }
+        assert!(!is_steering(OsStr::new("PATH")));
+        // Cargo runs tests with a path for libraries.
+        let mut command = Command::new("/bin/true");
+        clean_environment(&mut command);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_steering(name)) {
+            assert!(command.get_envs().any(|it| it == (name.as_os_str(), None)), "{name:?}");
+        }
+    }
 }

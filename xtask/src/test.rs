@@ -365,7 +365,7 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
         let run = |threads: u32, library: Option<&Path>| {
             let command = || {
                 let mut command = Command::new(&subject.path);
-                clean_environment(&mut command, &workspace.target);
+                clean_environment(&mut command);
                 if let Some(library) = library {
                     command.env("LD_LIBRARY_PATH", library).env("NANOS_CPUMGR", "off");
                 }

@@ -99,7 +99,6 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let begin = Instant::now();
     let household = Household::take_over()?;
     let mut demo = Demo {
-        target: workspace.target.clone(),
         libomp,
         manager: Manager::start_private(&workspace.target.join("release/cpumgr"), &library)?,
         subjects,
@@ -159,7 +158,6 @@ fn unmanaged(trace: &Trace, window: &Window, library: &Path) -> Option<String> {
 
 /// A demo while it measures.
 struct Demo {
-    target: PathBuf,
     /// The folder in which libgomp.so.1 is LLVM's library.
     libomp: PathBuf,
     manager: Manager,
@@ -241,7 +239,7 @@ impl Demo {
             Step::Copies(_, Runtime::Nanos, _) => self.manager.run(&subject.path),
             Step::OneThread(_) | Step::Copies(..) => Command::new(&subject.path),
         };
-        clean_environment(&mut command, &self.target);
+        clean_environment(&mut command);
         match step {
             Step::OneThread(_) => _ = command.env("OMP_NUM_THREADS", "1"),
             Step::Copies(_, Runtime::Passive, _) => _ = command.envs([peers::PASSIVE]),
@@ -263,7 +261,8 @@ impl Demo {
             Step::Copies(_, _, copies) => copies,
         };
         let commands = (0..copies).map(|_| self.command(index, step)).collect();
-        let run = self.load.run(self.record.processors, cap, commands)?;
+        let used = || self.manager.cpu();
+        let run = self.load.run_beside(self.record.processors, cap, commands, used)?;
         let sample = self.judge(index, step, cap, &run.finished);
         self.record.add(step, sample);
         let line = report::line(&self.record, step, &sample, run.others, run.idle);

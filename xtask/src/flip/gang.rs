@@ -26,7 +26,7 @@ impl Stage<'_> {
             let output =
                 File::create(&said).with_context(|| format!("cannot create {}", said.display()))?;
             let mut command = manager.run(&program);
-            clean_environment(&mut command, &self.workspace.target);
+            clean_environment(&mut command);
             let mut child =
                 command.arg("2.5").stdout(output).spawn().context("cannot start the gang")?;
             let begin = Instant::now();

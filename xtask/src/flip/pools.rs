@@ -171,7 +171,7 @@ impl Stage<'_> {
     fn kill_in_a_call(&self, manager: &Manager, python: &Path) -> anyhow::Result<String> {
         let start = || {
             let mut command = manager.run(python);
-            clean_environment(&mut command, &self.workspace.target);
+            clean_environment(&mut command);
             command.arg(self.workspace.root.join("tests/real/checks.py")).arg("endless");
             Dialogue::start(&mut command)
         };

@@ -83,18 +83,23 @@ impl Load {
     }
 
     /// Starts these commands together, waits for all, at most until `cap`, and adds what others
-    /// took meanwhile.
-    pub(crate) fn run(
+    /// took meanwhile. Others are not what `servant` tells the processor time of so far: a manager,
+    /// which is a part of what is measured.
+    pub(crate) fn run_beside(
         &mut self,
         processors: usize,
         cap: Duration,
         commands: Vec<Command>,
+        servant: impl Fn() -> anyhow::Result<Duration>,
     ) -> anyhow::Result<Run> {
+        let servant_before = servant()?;
         let (busy_before, begin_ns, begin) = (busy()?, monotonic_ns(), Instant::now());
         let finished = run_together(cap, commands)?;
         let (end_ns, seconds) = (monotonic_ns(), begin.elapsed().as_secs_f64());
         let busy = busy()? - busy_before;
-        let own = finished.iter().map(|finish| finish.cpu.as_secs_f64()).sum();
+        let of_copies: Duration = finished.iter().map(|finish| finish.cpu).sum();
+        let own = of_copies + servant()?.saturating_sub(servant_before);
+        let own = own.as_secs_f64();
         let (others, idle) = self.note(processors, busy, own, seconds);
         Ok(Run { finished, begin_ns, end_ns, seconds, others, idle })
     }
@@ -141,10 +146,22 @@ mod tests {
     fn a_run_is_noted_with_its_copies() {
         let mut load = Load::default();
         let commands = (0..2).map(|_| Command::new("/bin/true")).collect();
-        let run = load.run(1, Duration::from_secs(60), commands).unwrap();
+        let none = || Ok(Duration::ZERO);
+        let run = load.run_beside(1, Duration::from_secs(60), commands, none).unwrap();
         assert_eq!(run.finished.len(), 2);
         assert!(run.begin_ns < run.end_ns && run.seconds > 0.0);
         assert!(load.elapsed == run.seconds && run.others >= 0.0 && run.idle >= 0.0);
+    }
+
+    #[test]
+    fn a_servant_s_time_is_not_that_of_others() {
+        let (mut load, calls) = (Load::default(), std::cell::Cell::new(0));
+        // It says that it took much more than all processors can.
+        let servant = || Ok(Duration::from_secs(1000 * u64::from(calls.replace(1) == 1)));
+        let mut spin = Command::new("/bin/sh");
+        spin.args(["-c", "sleep 0.05"]);
+        let run = load.run_beside(1, Duration::from_secs(60), vec![spin], servant).unwrap();
+        assert_eq!(run.others, 0.0);
     }
 
     #[test]

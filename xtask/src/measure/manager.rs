@@ -98,6 +98,11 @@ impl Manager {
         })
     }
 
+    /// The processor time that it has taken so far.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        self.servant.cpu()
+    }
+
     /// Where programs find it.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket

@@ -38,6 +38,15 @@ impl Servant {
         }
     }
 
+    /// The processor time that it has taken so far, in ticks of the kernel's clock.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        let stat = procfs::process::Process::new(self.pid)
+            .and_then(|process| process.stat())
+            .with_context(|| format!("the processor time of process {}", self.pid))?;
+        let ticks = (stat.utime + stat.stime) as f64;
+        Ok(Duration::from_secs_f64(ticks / procfs::ticks_per_second() as f64))
+    }
+
     /// Asks it to leave (SIGTERM), waits at most two seconds, kills it otherwise. Returns its
     /// processor time.
     pub(crate) fn stop(mut self) -> anyhow::Result<Duration> {
@@ -93,6 +102,16 @@ mod tests {
         let pid = servant.pid;
         drop(servant);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn a_servant_tells_its_processor_time_while_it_runs() {
+        let servant = Servant::start(&mut shell("while :; do :; done")).unwrap();
+        let begin = std::time::Instant::now();
+        while servant.cpu().unwrap() < Duration::from_millis(20) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it computes and takes no time");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::subject::Subject;
 use crate::peers;
+use crate::setup::is_steering;
 
 /// One of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,10 +81,6 @@ pub(super) struct Places {
     pub(super) socket: PathBuf,
 }
 
-/// Variables with these beginnings say how a program runs: only ours are kept.
-const STEERING: [&str; 8] =
-    ["OMP_", "GOMP_", "KMP_", "NANOS_", "OPENBLAS_", "LD_", "GOMAXPROCS", "RAYON_"];
-
 impl Places {
     /// What is loaded before the program's own runtime; `None`: nothing, or what `cpumgr run` finds
     /// right.
@@ -107,12 +104,8 @@ impl Places {
         subject: &Subject,
         turn: u32,
     ) -> BTreeMap<OsString, OsString> {
-        let is_kept = |name: &OsString| {
-            let name = name.to_string_lossy();
-            !STEERING.iter().any(|beginning| name.starts_with(beginning))
-        };
         let mut all: BTreeMap<OsString, OsString> =
-            std::env::vars_os().filter(|(name, _)| is_kept(name)).collect();
+            std::env::vars_os().filter(|(name, _)| !is_steering(name)).collect();
         let mut set = |name: &str, value: OsString| _ = all.insert(name.into(), value);
         // The BLAS of the wheels has threads of its own, which spin, and which OMP_NUM_THREADS
         // would turn off for one runtime.

@@ -46,16 +46,36 @@ pub(crate) struct Chart {
     pub(crate) values: Vec<(Label, Value)>,
 }
 
+/// What a record is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    #[default]
+    Bench,
+    Suite,
+}
+
 /// One record.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Section {
+    pub(crate) kind: Kind,
     /// What was measured: the file's name without date and ending.
     pub(crate) title: String,
     /// Machine, commit and the like, one a line.
     pub(crate) about: Vec<String>,
+    /// What ran where, as far as the record says it.
+    pub(crate) conditions: Conditions,
     pub(crate) charts: Vec<Chart>,
     /// Bars that are missed.
     pub(crate) missed: Vec<String>,
+}
+
+/// What must be the same for values to be compared, and what is better the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Conditions {
+    /// Processors and the kernel.
+    pub(crate) machine: String,
+    /// By program: the class of its problem, and how often a copy solves it.
+    pub(crate) work: BTreeMap<String, (String, u32)>,
 }
 
 /// A sample of a bench.
@@ -148,12 +168,13 @@ fn of_bench(title: String, samples: &[Sample]) -> Section {
          more than {AGREE}",
         samples.len() - dropped
     )];
-    Section { title, about, charts: cases.iter().map(chart).collect(), missed: Vec::new() }
+    let charts = cases.iter().map(chart).collect();
+    Section { kind: Kind::Bench, title, about, charts, ..Section::default() }
 }
 
 /// One chart for each program, with the ratios to the ideal by number of copies, near and far; one
 /// for the mixes.
-fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
+pub(super) fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
     let summaries = Summaries::new(rows)?;
     let mut charts: Vec<Chart> = Vec::new();
     for scenario in summaries.scenarios() {
@@ -185,9 +206,18 @@ fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
     charts.retain(|chart| !chart.values.is_empty());
     charts.sort_by_key(|chart| chart.title == "mixes");
     let first = suite::usual(rows).context("no rows")?;
+    let machine = format!("{} x {}, Linux {}", first.processors, first.machine, first.kernel);
+    let conditions = Conditions { machine, work: work(rows) };
+    let shown: Vec<String> = conditions
+        .work
+        .iter()
+        .map(|(program, (class, repeat))| format!("{program} {class} x {repeat}"))
+        .collect();
     let mut about = vec![
-        format!("{} x {}, Linux {}", first.processors, first.machine, first.kernel),
-        format!("commit {}, gcc {}, {}", first.commit, first.compiler, first.flags),
+        conditions.machine.clone(),
+        format!("commit {}", suite::commits(rows)),
+        format!("compiled by {}", suite::compilers(rows).join("; ")),
+        format!("class, and how often a copy solves it: {}", shown.join(", ")),
         "ratio of the mean turnaround to the ideal: the larger of the best run alone and as many \
          copies with one thread each"
             .to_owned(),
@@ -197,7 +227,14 @@ fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
         let runs = if left_out.len() == 1 { "run is" } else { "runs are" };
         about.push(format!("{} {runs} left out: {}", left_out.len(), left_out.join("; ")));
     }
-    Ok(Section { title, about, charts, missed: summaries.missed() })
+    let missed = summaries.missed();
+    Ok(Section { kind: Kind::Suite, title, about, conditions, charts, missed })
+}
+
+/// The work of each program.
+fn work(rows: &[Row]) -> BTreeMap<String, (String, u32)> {
+    let of = |row: &Row| (row.program.clone(), (row.class.clone(), row.repeat));
+    rows.iter().map(of).collect()
 }
 
 fn copies(scenario: &Scenario) -> String {
@@ -215,59 +252,19 @@ fn value(verdict: Verdict) -> Value {
     }
 }
 
-/// A value of two records that changed.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Change {
-    pub(crate) chart: String,
-    pub(crate) label: Label,
-    pub(crate) before: f64,
-    pub(crate) now: f64,
-    /// The runs of the one and of the other do not overlap.
-    pub(crate) is_apart: bool,
-}
-
-/// Every value that both records of one title have, the largest change first.
-pub(crate) fn changes(now: &[Section], before: &[Section]) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for section in now {
-        let of_title = before.iter().filter(|other| other.title == section.title);
-        for (chart, old) in section.charts.iter().flat_map(|chart| {
-            let same = of_title.clone().flat_map(|other| &other.charts);
-            same.filter(|old| old.title == chart.title).map(move |old| (chart, old))
-        }) {
-            for (label, value) in &chart.values {
-                let found = old.values.iter().find(|(other, _)| other == label);
-                let (Value::Measured(now), Some((_, Value::Measured(before)))) = (value, found)
-                else {
-                    continue;
-                };
-                changes.push(Change {
-                    chart: format!("{}: {}", section.title, chart.title),
-                    label: label.clone(),
-                    before: before.median,
-                    now: now.median,
-                    is_apart: now.least > before.most || now.most < before.least,
-                });
-            }
-        }
-    }
-    let size = |change: &Change| (change.now / change.before).ln().abs();
-    changes.sort_by(|a, b| size(b).total_cmp(&size(a)));
-    changes
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const BENCH: &str = "case,engine,row,round,rtt_before_ns,rtt_after_ns,time_ns,extra_1\n\
+    pub(crate) const BENCH: &str = "case,engine,row,round,rtt_before_ns,rtt_after_ns,time_ns,\
+        extra_1\n\
         empty,ours,bound,0,50,60,100,\n\
         empty,ours,bound,1,50,60,120,\n\
         empty,ours,bound,2,50,300,999,\n\
         empty,peer,bound,0,300,310,400,\n\
         \"one, two\",ours,unbound,0,50,50,7,\n";
 
-    fn section(folder: &Path, name: &str, text: &str) -> anyhow::Result<Section> {
+    pub(crate) fn section(folder: &Path, name: &str, text: &str) -> anyhow::Result<Section> {
         let path = folder.join(name);
         std::fs::write(&path, text).unwrap();
         read(&path)
@@ -306,8 +303,16 @@ mod tests {
         }
         let disturbed = rows.iter_mut().filter(|row| row.repetition == 2 && row.scenario == "a*2");
         disturbed.for_each(|row| row.others = 0.4);
+        rows[0].commit = "later".into();
+        let of_rust = suite::row_of_test("rust/b*1", Runtime::One, 0, 3.0);
+        let (compiler, flags) = ("rustc 1.9".to_owned(), "lto=fat".to_owned());
+        rows.push(Row { compiler, flags, ..of_rust });
         let found = of_suite("suite".into(), &rows).unwrap();
-        assert_eq!(found.charts.len(), 1);
+        let about = found.about.join("\n");
+        assert!(about.contains("commit later abc+"), "{about}");
+        assert!(about.contains("compiled by gcc 12 -O3; rustc 1.9 lto=fat"), "{about}");
+        assert!(about.contains("solves it: a W x 3, rust/b W x 3"), "{about}");
+        assert_eq!(found.charts.len(), 2);
         let shown = |(label, value): &(Label, Value)| match value {
             Value::Measured(it) if label.engine == "managed" => {
                 Some((label.group.clone(), label.distance.map(Distance::name), it.runs))
@@ -328,18 +333,6 @@ mod tests {
         assert_eq!(values, expected);
         let said = found.about.last().unwrap();
         assert!(said.starts_with("2 runs are left out: a*2, one, repetition 2: others"), "{said}");
-    }
-
-    #[test]
-    fn what_changed_is_found_by_its_label_and_the_largest_comes_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let now = section(folder.path(), "fork_join.csv", BENCH).unwrap();
-        let old = BENCH.replace(",100,", ",50,").replace(",120,", ",60,").replace(",7,", ",8,");
-        let before = section(folder.path(), "2026-11-20-fork_join.csv", &old).unwrap();
-        let found = changes(&[now], &[before]);
-        assert_eq!(found.len(), 3);
-        assert_eq!((found[0].before, found[0].now, found[0].is_apart), (55.0, 110.0, true));
-        assert_eq!(found[2].now, found[2].before);
     }
 
     #[test]

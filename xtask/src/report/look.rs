@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 
 use super::browser::{Browser, Seen, View};
+use super::change::changes;
 use super::data::{self, Section};
 use super::page;
 use crate::measure::Household;
@@ -60,8 +61,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
     let suite = read("suite.csv", SUITE)?;
     let before = [read("2026-01-01-fork_join.csv", &BENCH.replace(",130", ",330"))?];
     let everything = [bench, suite];
-    let changes = data::changes(&everything, &before);
-    ensure!(!changes.is_empty(), "the page of everything shows no change");
+    let changes = changes(&everything, &before);
+    ensure!(!changes.all.is_empty(), "the page of everything shows no change");
     let page_of = |sections: &[Section]| page::page(sections, Some(&changes));
     let mut passed = 1;
     passed += look(&mut browser, &write("everything.html", &page_of(&everything))?, &everything)?;

@@ -1,6 +1,7 @@
 //! `cargo xtask report`: records of benches and suite as one self-contained HTML page.
 
 mod browser;
+mod change;
 mod chart;
 mod data;
 mod look;
@@ -47,9 +48,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     };
     let sections = read(&records)?;
     let before = read(&options.against)?;
-    let changes = (!before.is_empty()).then(|| data::changes(&sections, &before));
+    let changes = (!before.is_empty()).then(|| change::changes(&sections, &before));
+    if let Some(changes) = &changes {
+        changes.notes.iter().for_each(|note| println!("{note}"));
+        ensure!(!changes.all.is_empty(), "nothing of these records can be compared with --against");
+    }
     let output = options.output.clone().unwrap_or_else(|| workspace.target.join("report.html"));
-    std::fs::write(&output, page(&sections, changes.as_deref()))
+    std::fs::write(&output, page(&sections, changes.as_ref()))
         .with_context(|| format!("cannot write {}", output.display()))?;
     println!("{}: {} records", output.display(), records.len());
     Ok(())
@@ -67,10 +72,11 @@ fn usual(workspace: &Workspace) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
     }
-    let mut records: Vec<PathBuf> = newest.into_values().collect();
+    // The suite's are the last: they have the most to show.
+    let last = newest.remove("suite");
     let suite = workspace.target.join("suite/suite.csv");
-    records.extend(suite.exists().then_some(suite));
-    Ok(records)
+    let suite = if suite.exists() { Some(suite) } else { last };
+    Ok(newest.into_values().chain(suite).collect())
 }
 
 /// The CSV files of a folder by their names; none where there is no folder.

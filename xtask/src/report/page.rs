@@ -2,8 +2,9 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::change::{Change, Changes};
 use super::chart::{draw, shown};
-use super::data::{Change, Chart, Section, Unit, Value};
+use super::data::{Chart, Section, Unit, Value};
 
 /// Changes that are shown.
 const MOST_CHANGES: usize = 60;
@@ -49,7 +50,7 @@ pub(crate) fn picture(chart: &Chart) -> String {
 }
 
 /// Makes the page of these records; `changes` against others, when there are some.
-pub(crate) fn page(sections: &[Section], changes: Option<&[Change]>) -> String {
+pub(crate) fn page(sections: &[Section], changes: Option<&Changes>) -> String {
     let title = "NANOS: what was measured";
     html! {
         (DOCTYPE)
@@ -155,15 +156,18 @@ fn cells(unit: Unit, value: &Value) -> Markup {
     }
 }
 
-fn changed(changes: &[Change]) -> Markup {
+fn changed(Changes { all, notes }: &Changes) -> Markup {
     html! {
         section id="changes" {
             h2 { "What changed" }
             p class="about" {
-                "Medians of values that both records have, the largest change first"
-                @if changes.len() > MOST_CHANGES { "; " (MOST_CHANGES) " of " (changes.len()) }
-                ". Apart: no run of the one lies within the runs of the other."
+                "Values that both records have: changed outcomes, then medians, the largest change \
+                 first"
+                @if all.len() > MOST_CHANGES { "; " (MOST_CHANGES) " of " (all.len()) }
+                ". Apart: no run of the one lies within the runs of the other, and each has two or \
+                 more."
             }
+            @for note in notes { p class="about" { (note) } }
             div class="scroll" {
                 table {
                     thead { tr {
@@ -172,17 +176,14 @@ fn changed(changes: &[Change]) -> Markup {
                         }
                     } }
                     tbody {
-                        @for change in changes.iter().take(MOST_CHANGES) {
-                            @let ratio = change.now / change.before;
+                        @for change in all.iter().take(MOST_CHANGES) {
                             tr {
                                 td { (change.chart) }
                                 td { (change.label.group) }
                                 td { (change.label.engine) }
                                 td { (change.label.distance.map_or("", |it| it.name())) }
-                                td class=[class(ratio, change.is_apart)] {
-                                    (format!("{ratio:.3}"))
-                                }
-                                td { @if change.is_apart { "yes" } }
+                                td class=[class(change)] { (difference(change)) }
+                                td { @if change.is_apart() { "yes" } }
                             }
                         }
                     }
@@ -192,9 +193,22 @@ fn changed(changes: &[Change]) -> Markup {
     }
 }
 
+fn difference(change: &Change) -> String {
+    let outcome = |value: &Value| match value {
+        Value::Measured(spread) => format!("{:.3}", spread.median),
+        Value::Above(least) => format!("ended at the cap, above {least:.3}"),
+        Value::Wrong(what) => format!("WRONG: {what}"),
+    };
+    match change.ratio() {
+        Some(ratio) => format!("{ratio:.3}"),
+        None => format!("{} now, {} before", outcome(&change.now), outcome(&change.before)),
+    }
+}
+
 /// Green or red where it is more than noise.
-fn class(ratio: f64, is_apart: bool) -> Option<&'static str> {
-    is_apart.then_some(if ratio > 1.0 { "bad" } else { "good" })
+fn class(change: &Change) -> Option<&'static str> {
+    let is_bad = change.ratio().map_or(!matches!(change.now, Value::Measured(_)), |it| it > 1.0);
+    (change.is_apart() || change.ratio().is_none()).then_some(if is_bad { "bad" } else { "good" })
 }
 
 #[cfg(test)]
@@ -217,6 +231,7 @@ mod tests {
             about: vec!["2 x a processor".into()],
             charts: vec![chart],
             missed: vec!["empty: 1.2, bar 1.1".into()],
+            ..Section::default()
         }]
     }
 
@@ -245,15 +260,22 @@ mod tests {
     #[test]
     fn changes_are_coloured_where_they_are_more_than_noise() {
         let label = sections()[0].charts[0].values[0].0.clone();
-        let change = |now, is_apart| Change {
+        let of = |median: f64, runs| {
+            Value::Measured(Spread { median, least: median, most: median, runs })
+        };
+        let change = |now| Change {
             chart: "fork_join: empty".into(),
             label: label.clone(),
-            before: 100.0,
+            before: of(100.0, 2),
             now,
-            is_apart,
         };
-        let text = page(&sections(), Some(&[change(130.0, true), change(99.0, false)]));
+        let wrong = Value::Wrong("exit status: 1".into());
+        let all = vec![change(wrong), change(of(130.0, 2)), change(of(99.0, 1))];
+        let notes = vec!["c/cg: class W now, and A before".into()];
+        let text = page(&sections(), Some(&Changes { all, notes }));
         assert!(text.contains("<td class=\"bad\">1.300</td>"));
         assert!(text.contains("<td>0.990</td>"));
+        assert!(text.contains("<td class=\"bad\">WRONG: exit status: 1 now, 100.000 before</td>"));
+        assert!(text.contains("<p class=\"about\">c/cg: class W now, and A before</p>"));
     }
 }

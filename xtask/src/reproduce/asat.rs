@@ -143,8 +143,7 @@ const VERIFIED: &str = "verified";
 const KILLED: &str = "killed";
 
 /// Where everything is.
-struct Bench<'a> {
-    workspace: &'a Workspace,
+struct Bench {
     program: PathBuf,
     library: PathBuf,
     manager: Manager,
@@ -174,7 +173,6 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let household = Household::take_over()?;
     let daemon = workspace.target.join("release/cpumgr");
     let mut bench = Bench {
-        workspace,
         program: program.clone(),
         manager: Manager::start_private(&daemon, &library)?,
         library,
@@ -257,10 +255,11 @@ fn most_copies(copies: &[u16]) -> usize {
 
 /// What the page says of a run.
 fn told(about: &About) -> Vec<String> {
-    let About { processors, machine, kernel, commit, compiler, flags, .. } = about;
+    let About { processors, machine, kernel, commit, c, .. } = about;
     vec![
         format!(
-            "{processors} x {machine}, Linux {kernel}, commit {commit}, gcc {compiler} ({flags})"
+            "{processors} x {machine}, Linux {kernel}, commit {commit}, {} ({})",
+            c.compiler, c.flags
         ),
         "Copies of a loop with a serial and a parallel part, started together.".to_owned(),
         "Reproduces the figures of the ASAT paper; the next section compares.".to_owned(),
@@ -315,7 +314,7 @@ struct Cell {
     cap: Duration,
 }
 
-impl Bench<'_> {
+impl Bench {
     /// All cases of one grain.
     fn grain(
         &mut self,
@@ -427,7 +426,8 @@ impl Bench<'_> {
         // What runs beside copies on purpose does not disturb them.
         let mut aside = Load::default();
         let load = if beside == Beside::Nothing { &mut self.load } else { &mut aside };
-        let run = load.run(self.about.processors, cap, commands)?;
+        let used = || self.manager.cpu();
+        let run = load.run_beside(self.about.processors, cap, commands, used)?;
         company.finish().with_context(|| format!("the mix {beside}"))?;
         let round_trip_after = round_trip_ns()?;
         let (Set { elements, work, wanted }, about) = (self.set(grain), &self.about);
@@ -462,8 +462,8 @@ impl Bench<'_> {
                 machine: about.machine.clone(),
                 kernel: about.kernel.clone(),
                 commit: about.commit.clone(),
-                compiler: about.compiler.clone(),
-                flags: about.flags.clone(),
+                compiler: about.c.compiler.clone(),
+                flags: about.c.flags.clone(),
             }
         };
         Ok(run.finished.iter().map(Ended::of).map(row).collect())
@@ -486,7 +486,7 @@ impl Bench<'_> {
             Version::Managed => self.manager.run(&self.program),
             _ => Command::new(&self.program),
         };
-        clean_environment(&mut command, &self.workspace.target);
+        clean_environment(&mut command);
         command.args(["--class", grain.class(), "--json", "--quiet"]);
         command.args(self.set(grain).arguments()).args(work);
         command.envs(variables.iter().map(|(k, v)| (*k, v)));

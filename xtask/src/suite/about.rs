@@ -5,8 +5,10 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use procfs::{CpuInfo, Current};
 
+use super::kernel;
 use super::row::Row;
 use super::runtime::Runtime;
+use super::tree;
 use crate::measure::usable;
 use crate::peers::Clang;
 use crate::setup::{Workspace, shown};
@@ -17,70 +19,83 @@ pub(crate) struct About {
     pub(crate) machine: String,
     pub(crate) kernel: String,
     pub(crate) commit: String,
-    pub(crate) compiler: String,
+    /// What compiles the programs in C, by their makefile.
+    pub(crate) c: Compiled,
+    fortran: Compiled,
+    rust: Compiled,
     /// What compiles the C programs that those in Rust are compared with, where that is done.
-    pub(crate) clang: Option<String>,
+    clang: Option<Compiled>,
+}
+
+/// A compiler with its version, and its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Compiled {
+    pub(crate) compiler: String,
     pub(crate) flags: String,
-    /// What compiles the programs in Rust, and their profile with `RUSTFLAGS`.
-    pub(crate) rustc: String,
-    pub(crate) profile: String,
 }
 
 impl About {
     /// Of this machine, and of clang where that compiles something.
     pub(crate) fn of(workspace: &Workspace, clang: Option<&Clang>) -> anyhow::Result<About> {
         let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
-        let git = |arguments: &[&str]| {
-            said(Command::new("git").current_dir(&workspace.root).args(arguments))
-        };
-        // A copy without its history has no commit.
-        let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|_| "unknown".into());
-        let changed = git(&["status", "--porcelain"]).is_ok_and(|changes| !changes.is_empty());
-        let mut flags = Command::new("make");
-        flags.args(["--no-print-directory", "-C"]).arg(workspace.root.join("kernels"));
-        flags.arg("flags");
+        let usual = kernel::about(workspace, None)?;
+        let of_clang = clang.map(|clang| kernel::about(workspace, Some(&clang.program)));
         Ok(About {
             processors: usable()?,
             machine: model.unwrap_or_else(|| "unknown processors".into()),
             kernel: said(Command::new("uname").arg("-r"))?,
-            commit: if changed { commit + "+" } else { commit },
-            compiler: said(Command::new("gcc").arg("-dumpfullversion"))?,
-            clang: clang
-                .map(|clang| said(Command::new(&clang.program).arg("-dumpversion")))
-                .transpose()?
-                .map(|version| format!("clang {version}")),
-            flags: said(&mut flags)?,
-            rustc: said(Command::new("rustc").arg("--version"))?,
-            profile: profile(workspace)?,
+            commit: tree::commit(&workspace.root),
+            c: Compiled::of("C", &usual)?,
+            fortran: Compiled::of("Fortran", &usual)?,
+            rust: Compiled {
+                compiler: said(Command::new("rustc").arg("--version"))?,
+                flags: profile(workspace)?,
+            },
+            clang: of_clang.transpose()?.map(|said| Compiled::of("C", &said)).transpose()?,
         })
     }
 }
 
+impl Compiled {
+    /// What the makefile says of a language: `C: gcc 12.2.0 -O3`.
+    fn of(language: &str, said: &str) -> anyhow::Result<Compiled> {
+        let own = |line: &&str| line.split_once(": ").is_some_and(|(of, _)| of == language);
+        let line = said.lines().find(own);
+        let line = line.with_context(|| format!("no line `{language}: ` of compilers: {said}"))?;
+        let line = line[language.len() + 2..].trim();
+        let (compiler, flags) = match line.find(" -") {
+            Some(place) => (&line[..place], line[place..].trim_start()),
+            None => (line, ""),
+        };
+        Ok(Compiled { compiler: compiler.into(), flags: flags.into() })
+    }
+}
+
 impl About {
-    /// The compiler of a program as it runs on a runtime; `None`: not known, since nothing runs on
+    /// What compiled a program as it runs on a runtime; `None`: not known, since nothing runs on
     /// that one.
-    pub(crate) fn compiler_of(&self, program: &str, runtime: Runtime) -> Option<&String> {
+    fn compiled(&self, program: &str, runtime: Runtime) -> Option<&Compiled> {
         match runtime.is_clang() {
             true => self.clang.as_ref(),
-            false if is_in_rust(program) => Some(&self.rustc),
-            false => Some(&self.compiler),
+            false if is_in_rust(program) => Some(&self.rust),
+            false if program.starts_with("fortran/") => Some(&self.fortran),
+            false => Some(&self.c),
         }
     }
 
-    /// Its options.
-    pub(crate) fn flags_of(&self, program: &str, runtime: Runtime) -> &String {
-        match is_in_rust(program) && !runtime.is_clang() {
-            true => &self.profile,
-            false => &self.flags,
-        }
+    /// Compiler and options of a program as it runs on a runtime.
+    pub(crate) fn compiled_by(&self, program: &str, runtime: Runtime) -> Compiled {
+        let unknown = || Compiled { compiler: String::new(), flags: String::new() };
+        self.compiled(program, runtime).cloned().unwrap_or_else(unknown)
     }
 
     /// Fails unless these rows were measured on the same: what is compared must be one measurement.
     pub(crate) fn must_match(&self, rows: &[Row], any_commit: bool) -> anyhow::Result<()> {
         for row in rows {
             let (processors, of_row) = (self.processors.to_string(), row.processors.to_string());
-            let compiler = self.compiler_of(&row.program, row.runtime).unwrap_or(&row.compiler);
-            let flags = self.flags_of(&row.program, row.runtime);
+            let compiled = self.compiled(&row.program, row.runtime);
+            let compiler = compiled.map_or(&row.compiler, |it| &it.compiler);
+            let flags = compiled.map_or(&row.flags, |it| &it.flags);
             let pairs = [
                 ("processors", &processors, &of_row, ""),
                 ("machine", &self.machine, &row.machine, ""),
@@ -140,6 +155,18 @@ pub(crate) fn commits(rows: &[Row]) -> String {
     all.join(" ")
 }
 
+/// The compilers of some rows with their options, each once.
+pub(crate) fn compilers(rows: &[Row]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for row in rows {
+        let shown = format!("{} {}", row.compiler, row.flags);
+        if !all.contains(&shown) {
+            all.push(shown);
+        }
+    }
+    all
+}
+
 /// What a command prints, in one line.
 fn said(command: &mut Command) -> anyhow::Result<String> {
     let shown = shown(command);
@@ -154,18 +181,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn compilers_are_what_the_makefile_says() {
+        let said = "C: gcc (Debian 12.2.0-14) 12.2.0 -O0 -g\nFortran: flang 19.1\n";
+        let of = |language| Compiled::of(language, said).map(|it| (it.compiler, it.flags));
+        let expected = ("gcc (Debian 12.2.0-14) 12.2.0".to_owned(), "-O0 -g".to_owned());
+        assert_eq!(of("C").unwrap(), expected);
+        assert_eq!(of("Fortran").unwrap(), ("flang 19.1".to_owned(), String::new()));
+        assert!(of("Ada").unwrap_err().to_string().contains("no line `Ada: `"));
+    }
+
+    #[test]
     fn rows_of_another_machine_or_commit_are_not_gone_on_with() {
         let good = row("a", Runtime::One, 0, 1.0);
+        let of = |compiler: &str, flags: &str| Compiled {
+            compiler: compiler.into(),
+            flags: flags.into(),
+        };
         let about = About {
             processors: good.processors,
             machine: good.machine.clone(),
             kernel: good.kernel.clone(),
             commit: good.commit.clone(),
-            compiler: good.compiler.clone(),
-            clang: Some("clang 19".into()),
-            flags: good.flags.clone(),
-            rustc: "rustc 1.9".into(),
-            profile: "--release lto=fat".into(),
+            c: of(&good.compiler, &good.flags),
+            fortran: of("gfortran 12", "-O2"),
+            rust: of("rustc 1.9", "--release lto=fat"),
+            clang: Some(of("clang 19", &good.flags)),
         };
         about.must_match(&[], false).unwrap();
         about.must_match(std::slice::from_ref(&good), false).unwrap();
@@ -193,6 +233,7 @@ mod tests {
             Row { runtime: Runtime::ClangOne, compiler: "clang 19".into(), ..good.clone() };
         assert_eq!(fault(Row { program: "rust/cg".into(), ..on_clang }, false), None);
         for other in [
+            Row { program: "fortran/cg".into(), ..good.clone() },
             Row { compiler: good.compiler.clone(), ..of_rust.clone() },
             Row { flags: good.flags.clone(), ..of_rust },
             Row { processors: 8, ..good.clone() },

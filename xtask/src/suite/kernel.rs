@@ -132,8 +132,41 @@ pub(crate) fn build_by(
     workspace: &Workspace,
     compiler: &Path,
 ) -> anyhow::Result<BTreeMap<String, PathBuf>> {
-    let settings = [format!("CC={}", compiler.display()), "c".to_owned()];
-    build_openmp(workspace, &workspace.target.join("kernels-clang"), &settings)
+    let [compiler, folder] = by(workspace, compiler);
+    build_openmp(workspace, Path::new(&folder), &[compiler, "c".to_owned()])
+}
+
+/// The setting of the makefile that says with what those of [`build_by`] are compiled, and where
+/// they go.
+fn by(workspace: &Workspace, compiler: &Path) -> [String; 2] {
+    let folder = workspace.target.join("kernels-clang");
+    [format!("CC={}", compiler.display()), folder.display().to_string()]
+}
+
+/// What the makefile says of the compilers that it builds with, and of their options: of the usual
+/// ones, or of this compiler of C.
+pub(super) fn about(workspace: &Workspace, compiler: Option<&Path>) -> anyhow::Result<String> {
+    has_tools()?;
+    let (settings, folder) = match compiler.map(|compiler| by(workspace, compiler)) {
+        Some([compiler, folder]) => (vec![compiler], PathBuf::from(folder)),
+        None => (Vec::new(), workspace.target.join("kernels")),
+    };
+    let mut make = make(workspace, &folder);
+    make.arg("--no-print-directory").args(settings).arg("about");
+    let output = make.output().with_context(|| format!("cannot start {}", shown(&make)))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{} failed: {}", shown(&make), said.trim());
+    // Where it builds is no option that matters.
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(said.replace(&folder.display().to_string(), "out"))
+}
+
+/// The makefile with this folder for what it builds.
+fn make(workspace: &Workspace, folder: &Path) -> Command {
+    let mut make = Command::new("make");
+    make.arg("--silent").arg("-C").arg(workspace.root.join("kernels"));
+    make.arg(format!("OUT={}", folder.display()));
+    make
 }
 
 /// The names of the programs in Rust.
@@ -156,8 +189,7 @@ pub(crate) fn build_openmp(
 ) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     has_tools()?;
     let source = workspace.root.join("kernels");
-    let mut make = Command::new("make");
-    make.arg("--silent").arg("-C").arg(&source).arg(format!("OUT={}", folder.display()));
+    let mut make = make(workspace, folder);
     if settings.is_empty() {
         must_succeed(&mut make)?;
     } else {

@@ -15,6 +15,8 @@ mod runs;
 mod runtime;
 mod summary;
 mod table;
+mod tree;
+mod tune;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -26,9 +28,10 @@ use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use procfs::{Current, LoadAverage};
 
-pub(crate) use self::about::{About, usual};
+use self::about::Compiled;
+pub(crate) use self::about::{About, commits, compilers, usual};
 pub(crate) use self::choice::Options;
-use self::choice::{USUAL_CLASS, chosen, matrix, runtimes};
+use self::choice::{chosen, matrix, runtimes};
 pub(crate) use self::kernel::build as build_kernels;
 use self::kernel::{Kernel, Outcome};
 use self::plan::Times;
@@ -36,19 +39,16 @@ pub(crate) use self::plan::{Cell, Scenario};
 pub(crate) use self::record::{Record, read};
 #[cfg(test)]
 pub(crate) use self::row::tests::row as row_of_test;
-use self::row::{KILLED, VERIFIED};
+use self::row::{KILLED, VERIFIED, is_only_killed, must_be_right};
 pub(crate) use self::row::{Row, cell_of};
 pub(crate) use self::runtime::Runtime;
-use self::runtime::{Places, twin};
+use self::runtime::{OpenMp, Places, twin};
 pub(crate) use self::summary::{Summaries, Verdict, Yardstick};
 use self::table::table;
-use crate::measure::{Household, Load, Manager, is_interrupted, round_trip_ns, run_together};
-use crate::peers::{self, Clang, LIBGOMP, LIBOMP};
+use crate::measure::{Household, Load, Manager, is_interrupted, round_trip_ns};
+use crate::peers::{self, Clang};
 use crate::setup::{Workspace, must_succeed};
 use crate::shim;
-
-/// A run of one second that takes longer hangs.
-const LONGEST_TUNING: Duration = Duration::from_secs(120);
 
 /// Runs the suite.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
@@ -116,7 +116,7 @@ pub(crate) fn measure(
         }
         false => None,
     };
-    let places = Places { target: workspace.target.clone(), libomp, drop_in, manager, of_clang };
+    let places = Places { libomp, drop_in, manager, of_clang };
     let mut suite = Suite {
         files,
         twins,
@@ -125,7 +125,6 @@ pub(crate) fn measure(
         times: Times { one_thread: BTreeMap::new(), processors: about.processors },
         about,
         load: Load::default(),
-        failures: 0,
     };
     let deadline = options.limit().map(|limit| begin + limit);
     let outcome = suite.measure(options, &cells, &mut record, deadline);
@@ -146,8 +145,7 @@ pub(crate) fn measure(
     if let Some(manager) = manager? {
         println!("the manager took {:.2} s of processor time", manager.cpu.as_secs_f64());
     }
-    ensure!(suite.failures == 0, "{} copies gave no verified result, see above", suite.failures);
-    Ok(())
+    must_be_right(&record.rows)
 }
 
 /// The runs that were asked for, without those that are done.
@@ -199,7 +197,6 @@ struct Suite {
     times: Times,
     about: About,
     load: Load,
-    failures: usize,
 }
 
 impl Suite {
@@ -241,18 +238,21 @@ impl Suite {
         let mut late = 0;
         for (cell, expected) in cells.iter().zip(&expected) {
             bar.set_message(format!("{} {}", cell.scenario.name(), cell.runtime.name()));
-            if !record.has_collapsed(cell) {
-                match self.times.cap_within(cell, left()) {
-                    Some(cap) => {
-                        let rows = self.run(cell, cap)?;
-                        let line = self.line(cell, &rows);
-                        // Where standard error is no terminal there is no bar; the lines are there
-                        // all the same.
-                        bar.suspend(|| println!("{line}"));
-                        record.add(rows)?;
-                    }
-                    None => late += 1,
+            // Where standard error is no terminal there is no bar; the lines are there then, too.
+            let tell = |line: &str| bar.suspend(|| println!("{line}"));
+            if record.has_collapsed(cell) {
+                tell(&format!("{}: ended at the cap before, not run again", heading(cell)));
+            } else if let Some(cap) = self.times.cap_within(cell, left()) {
+                let rows = self.run(cell, cap)?;
+                tell(&self.line(cell, &rows));
+                if self.times.is_cut_short(cell, cap) && is_only_killed(&rows) {
+                    tell(&format!("{}: the suite's time was over, no result", heading(cell)));
+                    late += 1;
+                } else {
+                    record.add(rows)?;
                 }
+            } else {
+                late += 1;
             }
             bar.inc((expected * 1000.0) as u64);
         }
@@ -297,17 +297,17 @@ impl Suite {
     fn must_load(&self, cells: &[Cell]) -> anyhow::Result<()> {
         let mut seen = BTreeSet::new();
         for cell in cells {
-            let (name, folder) = match cell.runtime {
-                Runtime::Alone => (LIBGOMP, &self.places.drop_in),
-                Runtime::Libomp => (LIBGOMP, &self.places.libomp),
-                Runtime::Clang | Runtime::ClangOne => (LIBOMP, &self.places.of_clang),
-                _ => continue,
-            };
-            let has_openmp = |program: &&String| name == LIBOMP || Runtime::Libgomp.runs(program);
+            let Some(openmp) = self.places.openmp(cell.runtime) else { continue };
+            let has_openmp =
+                |program: &&String| cell.runtime.is_clang() || Runtime::Libgomp.runs(program);
             for program in cell.scenario.0.iter().filter(has_openmp) {
                 if seen.insert((program, cell.runtime)) {
                     let command = self.command(program, cell.runtime)?;
-                    peers::must_load(command, name, folder).with_context(|| program.clone())?;
+                    let loaded = match openmp {
+                        OpenMp::Of(name, folder) => peers::must_load(command, name, folder),
+                        OpenMp::Gcc => peers::must_load_gcc(command),
+                    };
+                    loaded.with_context(|| format!("{program}, {}", cell.runtime.name()))?;
                 }
             }
         }
@@ -328,50 +328,6 @@ impl Suite {
         self.places.command(runtime, file)
     }
 
-    /// How much work makes a copy alone last as long as is asked for; of the record, where it says.
-    /// With that the seconds of one copy with one thread.
-    fn tune(
-        &self,
-        program: &str,
-        options: &Options,
-        record: &Record,
-    ) -> anyhow::Result<(Kernel, f64)> {
-        let recorded = record.repeat_of(program)?;
-        let class = match (options.class(), record.rows.first()) {
-            (Some(class), _) => class,
-            (None, Some(row)) => &row.class,
-            (None, None) => USUAL_CLASS,
-        }
-        .to_owned();
-        if let Some((other, _)) = recorded.as_ref().filter(|(other, _)| *other != class) {
-            bail!("{program} has class {other} in the record, and not {class}");
-        }
-        let time = |runtime: Runtime| {
-            let mut command = self.command(program, runtime)?;
-            command.args(["--class", &class, "--repeat", "1", "--json", "--quiet"]);
-            let mut finished = run_together(LONGEST_TUNING, vec![command])?;
-            let kernel = Kernel { name: program.to_owned(), class: class.clone(), repeat: 1 };
-            let finish = finished.pop().context("a run without a copy")?;
-            match kernel.outcome(&finish) {
-                Outcome::Verified(line) => Ok((line.seconds[0], finish.turnaround.as_secs_f64())),
-                Outcome::Killed => bail!("{program} --class {class}: more than {LONGEST_TUNING:?}"),
-                Outcome::Wrong(what) => bail!("{program} --class {class}: {what}"),
-            }
-        };
-        let usual = if Runtime::Libgomp.runs(program) { Runtime::Libgomp } else { Runtime::Alone };
-        // The second run is warm.
-        let _cold = time(usual)?;
-        let (all, _) = time(usual)?;
-        let (one, turnaround) = time(Runtime::One)?;
-        // A fast program's single repetition says little: the first are slow, and no clock is so
-        // exact; a tenth more makes up for it.
-        let wanted = (options.seconds() * 1.1 / all.min(one).max(1e-6)).ceil();
-        let repeat = recorded.map_or(wanted.clamp(1.0, 1e6) as u32, |(_, repeat)| repeat);
-        let kernel = Kernel { name: program.to_owned(), class, repeat };
-        let setup = (turnaround - one).max(0.0);
-        Ok((kernel, setup + one * f64::from(repeat)))
-    }
-
     /// Runs one cell.
     fn run(&mut self, cell: &Cell, cap: f64) -> anyhow::Result<Vec<Row>> {
         let commands = cell.scenario.0.iter().map(|program| {
@@ -383,7 +339,10 @@ impl Suite {
         let load = LoadAverage::current().map_or(f64::NAN, |load| f64::from(load.one));
         let round_trip_before = round_trip_ns()?;
         let processors = self.about.processors;
-        let run = self.load.run(processors, Duration::from_secs_f64(cap), commands)?;
+        let manager = self.places.manager.as_ref();
+        let used = || manager.map_or(Ok(Duration::ZERO), Manager::cpu);
+        let cap_of_run = Duration::from_secs_f64(cap);
+        let run = self.load.run_beside(processors, cap_of_run, commands, used)?;
         let round_trip_after = round_trip_ns()?;
         if let (Runtime::Managed, Some(manager)) = (cell.runtime, &mut self.places.manager) {
             let pids: Vec<i32> = run.finished.iter().map(|finish| finish.pid).collect();
@@ -405,8 +364,7 @@ impl Suite {
                 Outcome::Killed => (KILLED.to_owned(), None),
                 Outcome::Wrong(what) => (what, None),
             };
-            self.failures += usize::from(line.is_none() && outcome != KILLED);
-            let compiler = self.about.compiler_of(program, cell.runtime);
+            let Compiled { compiler, flags } = self.about.compiled_by(program, cell.runtime);
             rows.push(Row {
                 scenario: cell.scenario.name(),
                 runtime: cell.runtime,
@@ -432,8 +390,8 @@ impl Suite {
                 machine: self.about.machine.clone(),
                 kernel: self.about.kernel.clone(),
                 commit: self.about.commit.clone(),
-                compiler: compiler.cloned().unwrap_or_default(),
-                flags: self.about.flags_of(program, cell.runtime).clone(),
+                compiler,
+                flags,
             });
         }
         rows.sort_by_key(|row| row.copy);
@@ -452,11 +410,15 @@ impl Suite {
             .first()
             .map_or(String::new(), |it| format!("  {} not verified: {it}", wrong.len()));
         format!(
-            "{} {:<30} {:<8} {mean:6.2} s a copy, {:.2} x {expected:.2} s{trip}{wrong}",
-            cell.repetition,
-            cell.scenario.name(),
-            cell.runtime.name(),
+            "{} {mean:6.2} s a copy, {:.2} x {expected:.2} s{trip}{wrong}",
+            heading(cell),
             mean / expected,
         )
     }
+}
+
+/// A run in what is told of it.
+fn heading(cell: &Cell) -> String {
+    let (scenario, runtime) = (cell.scenario.name(), cell.runtime.name());
+    format!("{} {scenario:<30} {runtime:<8}", cell.repetition)
 }

@@ -177,6 +177,12 @@ impl Times {
     pub(crate) fn cap_within(&self, cell: &Cell, left: f64) -> Option<f64> {
         (self.expected(cell) * SLACK <= left).then(|| self.cap(cell).min(left))
     }
+
+    /// Whether a run with copies that were ended after `cap` seconds says nothing of them: the
+    /// suite's own time was over, and not theirs.
+    pub(crate) fn is_cut_short(&self, cell: &Cell, cap: f64) -> bool {
+        cap < self.cap(cell)
+    }
 }
 
 #[cfg(test)]
@@ -212,6 +218,8 @@ mod tests {
         assert_eq!(times.cap_within(&cell, 9.0), None);
         assert_eq!(times.cap_within(&cell, 12.0), Some(12.0));
         assert_eq!(times.cap_within(&cell, 100.0), Some(40.0));
+        assert!(times.is_cut_short(&cell, 12.0), "it might have ended before its own cap");
+        assert!(!times.is_cut_short(&cell, 40.0));
     }
 
     #[test]

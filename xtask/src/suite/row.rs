@@ -50,7 +50,7 @@ pub(crate) struct Row {
     pub(crate) processors: usize,
     pub(crate) machine: String,
     pub(crate) kernel: String,
-    /// The commit, with `+` when the tree differs from it.
+    /// The commit, with `+` and a hash of what differs when the tree differs from it.
     pub(crate) commit: String,
     pub(crate) compiler: String,
     pub(crate) flags: String,
@@ -95,6 +95,33 @@ impl Row {
     pub(crate) fn is_verified(&self) -> bool {
         self.outcome == VERIFIED
     }
+}
+
+/// Whether copies of a run were ended at the cap, and none gave a wrong result, which counts
+/// whatever the others did.
+pub(super) fn is_only_killed(rows: &[Row]) -> bool {
+    let is_wrong = |row: &Row| !row.is_verified() && row.outcome != KILLED;
+    rows.iter().any(|row| row.outcome == KILLED) && !rows.iter().any(is_wrong)
+}
+
+/// Fails where the record has a wrong result, of this suite or of an earlier one that it goes on
+/// with.
+pub(super) fn must_be_right(rows: &[Row]) -> anyhow::Result<()> {
+    let is_wrong = |row: &&Row| !row.is_verified() && row.outcome != KILLED;
+    let wrong: Vec<String> = rows
+        .iter()
+        .filter(is_wrong)
+        .map(|row| {
+            format!("{}, {}, repetition {}", row.scenario, row.runtime.name(), row.repetition)
+        })
+        .collect();
+    ensure!(
+        wrong.is_empty(),
+        "{} copies of the record gave no verified result; the first: {}",
+        wrong.len(),
+        wrong[0]
+    );
+    Ok(())
 }
 
 /// Rows as they stand in the file.
@@ -215,6 +242,20 @@ pub(crate) mod tests {
             compiler: "gcc 12".into(),
             flags: "-O3".into(),
         }
+    }
+
+    #[test]
+    fn a_wrong_result_is_more_than_a_killed_copy() {
+        let of = |outcome: &str| Row { outcome: outcome.into(), ..row("a", Runtime::One, 0, 1.0) };
+        let [good, killed, wrong] = [VERIFIED, KILLED, "exit status: 1"].map(of);
+        assert!(!is_only_killed(std::slice::from_ref(&good)));
+        assert!(is_only_killed(&[good, killed.clone()]));
+        assert!(!is_only_killed(&[killed.clone(), wrong.clone()]));
+        assert!(must_be_right(std::slice::from_ref(&killed)).is_ok());
+        let fault = must_be_right(&[killed, wrong]).unwrap_err().to_string();
+        let said =
+            "1 copies of the record gave no verified result; the first: a, one, repetition 0";
+        assert_eq!(fault, said);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl<'a> Run<'a> {
         Some(all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// The longest turnaround by the mean one.
+    /// The longest turnaround by the mean one: of copies of one program.
     pub(super) fn inequality(&self) -> f64 {
         let longest = self.rows().map(|row| row.turnaround).fold(0.0, f64::max);
         longest / self.turnaround()

@@ -112,8 +112,6 @@ pub(crate) fn twin(program: &str) -> Option<String> {
 
 /// Where the runtimes are.
 pub(crate) struct Places {
-    /// Cargo's target directory, whose folders must not be searched for libraries.
-    pub(crate) target: PathBuf,
     /// The folder of the drop-in library; empty where it is not run.
     pub(crate) drop_in: PathBuf,
     /// The folder in which libgomp.so.1 is LLVM's library; empty where it is not run.
@@ -124,7 +122,28 @@ pub(crate) struct Places {
     pub(crate) of_clang: PathBuf,
 }
 
+/// The OpenMP library that a program has to be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpenMp<'a> {
+    /// Under this name in this folder.
+    Of(&'static str, &'a Path),
+    /// The one of gcc, wherever that is.
+    Gcc,
+}
+
 impl Places {
+    /// What a runtime stands for; `None` where that is seen otherwise (the manager knows its
+    /// programs) or where there is no OpenMP.
+    pub(super) fn openmp(&self, runtime: Runtime) -> Option<OpenMp<'_>> {
+        match runtime {
+            Runtime::One | Runtime::Libgomp | Runtime::Passive => Some(OpenMp::Gcc),
+            Runtime::Alone => Some(OpenMp::Of(peers::LIBGOMP, &self.drop_in)),
+            Runtime::Libomp => Some(OpenMp::Of(peers::LIBGOMP, &self.libomp)),
+            Runtime::Clang | Runtime::ClangOne => Some(OpenMp::Of(peers::LIBOMP, &self.of_clang)),
+            Runtime::Managed | Runtime::Rayon => None,
+        }
+    }
+
     /// The command that runs a program on a runtime.
     pub(crate) fn command(&self, runtime: Runtime, program: &Path) -> anyhow::Result<Command> {
         let mut command = match runtime {
@@ -133,9 +152,10 @@ impl Places {
             }
             _ => Command::new(program),
         };
-        clean_environment(&mut command, &self.target);
+        clean_environment(&mut command);
         match runtime {
-            Runtime::One => _ = command.env("OMP_NUM_THREADS", "1"),
+            // Programs in Rust would ask a manager of the machine.
+            Runtime::One => _ = command.env("OMP_NUM_THREADS", "1").env("NANOS_CPUMGR", "off"),
             Runtime::Clang | Runtime::ClangOne => {
                 command.env("LD_LIBRARY_PATH", &self.of_clang).envs(peers::LIBOMP_SETTINGS);
                 if runtime.has_one_thread() {
@@ -153,9 +173,52 @@ impl Places {
                     command.env("LD_LIBRARY_PATH", &self.drop_in);
                 }
             }
-            Runtime::Rayon => _ = command.args(["--runtime", "rayon"]),
+            Runtime::Rayon => {
+                command.args(["--runtime", "rayon"]).env("NANOS_CPUMGR", "off");
+            }
             Runtime::Managed | Runtime::Libgomp => {}
         }
         Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        Places {
+            drop_in: "/shim".into(),
+            libomp: "/llvm".into(),
+            manager: None,
+            of_clang: "/clang".into(),
+        }
+    }
+
+    #[test]
+    fn nothing_but_what_is_managed_asks_a_manager() {
+        let variable = |runtime, name: &str| {
+            let command = places().command(runtime, Path::new("/x")).unwrap();
+            let found = command.get_envs().find(|(own, _)| *own == name);
+            found.and_then(|(_, value)| value.map(|it| it.to_string_lossy().into_owned()))
+        };
+        for runtime in [Runtime::One, Runtime::Rayon, Runtime::Alone] {
+            assert_eq!(variable(runtime, "NANOS_CPUMGR").as_deref(), Some("off"), "{runtime:?}");
+        }
+        assert_eq!(variable(Runtime::One, "OMP_NUM_THREADS").as_deref(), Some("1"));
+        assert_eq!(variable(Runtime::Libomp, "LD_LIBRARY_PATH").as_deref(), Some("/llvm"));
+    }
+
+    #[test]
+    fn every_column_of_openmp_says_whose_library_it_is() {
+        let places = places();
+        for runtime in Runtime::ALL {
+            let has_check = places.openmp(runtime).is_some();
+            let is_known = matches!(runtime, Runtime::Managed | Runtime::Rayon);
+            assert_eq!(has_check, !is_known, "{runtime:?}");
+        }
+        for runtime in [Runtime::One, Runtime::Libgomp, Runtime::Passive] {
+            assert_eq!(places.openmp(runtime), Some(OpenMp::Gcc));
+        }
     }
 }

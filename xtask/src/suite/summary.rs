@@ -53,7 +53,8 @@ pub(crate) struct Summary<'a> {
 /// How a runtime did in a scenario.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// Ratios of the mean turnaround to the yardstick, and of the longest to the mean.
+    /// Ratios of the mean turnaround to the yardstick, and of the longest to the mean of the
+    /// program's copies.
     Ratio { ratio: Spread, inequality: Spread },
     /// Copies were ended at the cap: at least this ratio.
     Above(f64),
@@ -181,7 +182,8 @@ impl<'a> Summary<'a> {
         if !runs.values().all(Run::is_verified) {
             return Some(Verdict::Above(ratio.median));
         }
-        let unequal: Vec<f64> = runs.values().map(Run::inequality).collect();
+        let of_copies = |run: &Run<'a>| run.of(program).inequality();
+        let unequal: Vec<f64> = runs.values().map(of_copies).collect();
         Some(Verdict::Ratio { ratio, inequality: Spread::of(&unequal)? })
     }
 

@@ -178,8 +178,7 @@ pub(super) fn section(table: &Table) -> Section {
     Section {
         title: "Published beside measured".to_owned(),
         about: figures(table).into_iter().map(line).collect(),
-        charts: Vec::new(),
-        missed: Vec::new(),
+        ..Section::default()
     }
 }
 

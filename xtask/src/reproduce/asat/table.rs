@@ -180,7 +180,8 @@ impl Table {
                 }
             }
         }
-        Section { title: "ASAT".to_owned(), about: Vec::new(), charts, missed: self.missed() }
+        let (title, missed) = ("ASAT".to_owned(), self.missed());
+        Section { title, charts, missed, ..Section::default() }
     }
 
     /// One value for each version, of the paper's cases or of mixes.
