@@ -121,7 +121,7 @@ impl fmt::Debug for Scope<'_> {
 /// 13).
 ///
 /// A child that is forked inside a task, or inside the body while there are tasks, may use scopes
-/// of its own, but the tasks are its parent's: it must not add to them, by a spawner neither, and is
+/// of its own, but the tasks are its parent's: it must not add to them, by a spawner neither. It is
 /// ended with a report when it does, when it waits for them, or leaves its task, also the last one
 /// (D13). Its copies of completions and cancellers do nothing; what its own thread made in a body
 /// without tasks it may drop, and leave the scope.
