@@ -40,14 +40,16 @@ fn try_to_tell(command: &mut Command, directory: Option<&Path>) -> Result<(), St
         return Err("no manager says what a newcomer gets".into());
     };
     let share = share(Path::new(&socket)).map_err(|error| Error::from(error).to_string())?;
-    if preload::is_go(Path::new(command.get_program())) {
-        // Its own wish comes first. It needs no library.
-        if env::var_os(GO).is_none() {
-            command.env(GO, share.to_string());
-        }
-        return Ok(());
+    let is_go = preload::is_go(Path::new(command.get_program()));
+    // Its own wish comes first.
+    if is_go && env::var_os(GO).is_none() {
+        command.env(GO, share.to_string());
     }
+    // What a program in Go has of C asks the C library.
     let Some(library) = directory.map(|directory| directory.join(LIBRARY)) else {
+        if is_go {
+            return Ok(());
+        }
         return Err(format!("there is no {LIBRARY} where no drop-in library is"));
     };
     if !library.is_file() {

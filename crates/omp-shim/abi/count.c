@@ -162,14 +162,16 @@ int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set) {
   int (*real)(pid_t, size_t, const cpu_set_t *) = next("sched_setaffinity");
   cpu_set_t whole;
   int is_own = pid == 0 || pid == getpid() || pid == gettid();
-  if (is_own && is_heard(size, set, &whole)) return real(pid, sizeof whole, &whole);
+  if (is_own && is_told(__builtin_return_address(0)) && is_heard(size, set, &whole))
+    return real(pid, sizeof whole, &whole);
   return real(pid, size, set);
 }
 
 int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set) {
   int (*real)(pthread_t, size_t, const cpu_set_t *) = next("pthread_setaffinity_np");
   cpu_set_t whole;
-  if (is_heard(size, set, &whole)) return real(thread, sizeof whole, &whole);
+  if (is_told(__builtin_return_address(0)) && is_heard(size, set, &whole))
+    return real(thread, sizeof whole, &whole);
   return real(thread, size, set);
 }
 

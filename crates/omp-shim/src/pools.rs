@@ -74,7 +74,7 @@ use libraries::{FOLLOWED, Followed, Pool};
 use numbers::JobNumbers;
 use platform::aside::Aside;
 use platform::lock::Mutex;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -89,6 +89,10 @@ const KINDS: [(&[u8], Kind); 4] = [
     (b"libmkl_rt", mkl::of),
     (b"libtbb", tbb::of),
 ];
+
+fn kind_of(name: &CStr) -> Option<Kind> {
+    KINDS.iter().find(|(piece, _)| find::has(name, piece)).map(|(_, kind)| *kind)
+}
 
 /// The calling thread makes a thread that begins at `start`, in the program's code or a library's.
 pub(crate) fn at_thread(start: *const c_void) {
@@ -105,7 +109,7 @@ static LOADED: AtomicU64 = AtomicU64::new(0);
 static SINGLE: Mutex<Vec<Box<dyn Pool>>> = Mutex::new(Vec::new());
 /// There are some.
 static HAS_SINGLE: AtomicBool = AtomicBool::new(false);
-/// A thread was made, maybe a library's first, while another thread looked.
+/// A library made a thread, maybe its first, while another thread looked.
 static HAS_MISSED: AtomicBool = AtomicBool::new(false);
 
 /// Looks at what is new, and at what had a single thread; `start`: where the thread begins that is
@@ -119,7 +123,7 @@ fn look(start: *const c_void) {
     // In the child of a fork the lock may be one that is never given back: it goes on with what it
     // has.
     let Ok(mut single) = SINGLE.try_lock() else {
-        if has_new && !start.is_null() {
+        if has_new && !start.is_null() && find::chosen_at(start, kind_of).is_some() {
             // ORDERING: Relaxed - the library's later threads come after the one that loaded it.
             HAS_MISSED.store(true, Relaxed);
         }
@@ -127,11 +131,9 @@ fn look(start: *const c_void) {
     };
     let mut left: Vec<_> =
         mem::take(&mut *single).into_iter().filter_map(|pool| follow(pool, false)).collect();
+    let known = left.len();
     if has_new {
-        let found = find::modules(|name| {
-            KINDS.iter().find(|(piece, _)| find::has(name, piece)).map(|(_, kind)| *kind)
-        });
-        for (module, kind) in found {
+        for (module, kind) in find::modules(kind_of) {
             // ORDERING: Relaxed - as above.
             let is_first = module.has(start.addr()) && !HAS_MISSED.load(Relaxed);
             left.extend(kind(module).and_then(|pool| follow(pool, is_first)));
@@ -139,7 +141,7 @@ fn look(start: *const c_void) {
         LOADED.store(loads, Relaxed);
     }
     HAS_SINGLE.store(!left.is_empty(), Relaxed);
-    if !left.is_empty() && is_managed() {
+    if left.len() > known && is_managed() {
         follower::look_again(|| look(ptr::null()));
     }
     *single = left;

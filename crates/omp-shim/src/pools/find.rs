@@ -79,10 +79,22 @@ pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)
     unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut all).cast()) };
     // Outside the loader's list: what follows takes the loader's lock.
     let found = |(name, base): (CString, usize)| {
-        let kind = choose(&name).or_else(|| choose(&file_of(&name)?))?;
+        let kind = chosen(&name, &choose)?;
         Some((Module::keep(&name, base)?, kind))
     };
     all.into_iter().filter_map(found).collect()
+}
+
+/// What `choose` has for the loader's name of a library, or for the name of the file itself.
+fn chosen<T>(name: &CStr, choose: impl Fn(&CStr) -> Option<T>) -> Option<T> {
+    choose(name).or_else(|| choose(&file_of(name)?))
+}
+
+/// The same for the library that `place` is in.
+pub(super) fn chosen_at<T>(place: *const c_void, choose: impl Fn(&CStr) -> Option<T>) -> Option<T> {
+    let name = info_of(place)?.dli_fname;
+    // SAFETY: - the loader's name of a library that is loaded: its code is about to run.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }).and_then(|it| chosen(it, choose))
 }
 
 /// The file that `name` is a symbolic link to, as conda has `libcblas.so.3` for its OpenBLAS.
@@ -130,6 +142,11 @@ impl Module {
 
 /// Where the library is loaded that `place` is in.
 fn base_of(place: *const c_void) -> Option<usize> {
+    info_of(place).map(|found| found.dli_fbase.addr())
+}
+
+/// What the loader knows of `place`.
+fn info_of(place: *const c_void) -> Option<libc::Dl_info> {
     let mut found = libc::Dl_info {
         dli_fname: ptr::null(),
         dli_fbase: ptr::null_mut(),
@@ -137,7 +154,7 @@ fn base_of(place: *const c_void) -> Option<usize> {
         dli_saddr: ptr::null_mut(),
     };
     // SAFETY: - a place for the answer.
-    (unsafe { libc::dladdr(place, &raw mut found) } != 0).then(|| found.dli_fbase.addr())
+    (unsafe { libc::dladdr(place, &raw mut found) } != 0).then_some(found)
 }
 
 #[cfg(test)]

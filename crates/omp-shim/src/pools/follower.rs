@@ -24,7 +24,7 @@ use platform::pthread::{Pthread, set_name};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicUsize,
+    AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 use std::thread;
@@ -136,27 +136,30 @@ fn watch_forks_of_new() {
     }
 }
 
-/// Libraries were found that have one thread now and may have more soon: `look` is called some
-/// times more.
+/// A library was found that has one thread now and may have more soon: `look` is called for
+/// [`LATER`].
 pub(super) fn look_again(look: fn()) {
     let _ = LOOK.set(look);
     // ORDERING: Relaxed - a number on its own.
-    if LOOKS.swap(LATER, Relaxed) < LATER {
-        begin();
-    }
+    LOOK_END.store(monotonic_ns() + LATER.as_nanos() as u64, Relaxed);
+    begin();
 }
 
-/// What [`look_again`] was given, and how often it is called still.
+/// What [`look_again`] was given, and until when it is called, each [`JUDGEMENT`] or pause.
 static LOOK: Once<fn()> = Once::new();
-static LOOKS: AtomicU32 = AtomicU32::new(0);
-/// Looks, at most one each [`JUDGEMENT`].
-const LATER: u32 = 50;
+static LOOK_END: AtomicU64 = AtomicU64::new(0);
+const LATER: Duration = Duration::from_secs(5);
+
+/// Whether libraries are looked for still.
+fn looks_for_more() -> bool {
+    // ORDERING: Relaxed - a number on its own; one that becomes larger brings a wake.
+    monotonic_ns() < LOOK_END.load(Relaxed)
+}
 
 fn look_for_more() {
-    // ORDERING: Relaxed, both - only this thread takes from it.
-    let left = LOOKS.load(Relaxed);
-    if let Some(look) = LOOK.get().filter(|_| left > 0) {
-        LOOKS.store(left - 1, Relaxed);
+    if looks_for_more()
+        && let Some(look) = LOOK.get()
+    {
         look();
     }
 }
@@ -230,7 +233,7 @@ fn look(is_busy: Option<bool>) -> bool {
     }
     // ORDERING: Relaxed - a hint.
     !arenas::are_active()
-        && LOOKS.load(Relaxed) == 0
+        && !looks_for_more()
         && followed().all(|library| library.is_ours)
         && (is_busy == Some(false) || lowered().next().is_none())
 }

@@ -2,8 +2,10 @@
 
 use super::dial::SharedDial;
 use super::numbers::{JobNumbers, Taken};
+use platform::aside::Aside;
 use platform::clock::monotonic_ns;
 use platform::lock::Once;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -62,16 +64,31 @@ pub(super) fn followed() -> impl Iterator<Item = &'static Followed> {
 /// also those of jobs that run here, of which it does not know.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
-/// How long a fork waits for calls that run here, and calls for forks: a call that takes longer
-/// meets a fork as it would without this library, and a fork that hangs does not hold up calls.
+/// How long a fork waits for calls that run here: one that takes longer meets the fork as it would
+/// without this library.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a call waits for forks, which may have waited for others: one that hangs holds up no
+/// call for ever.
+const CALLS_PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks of one that waits.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Looks until something is so, or [`PATIENCE`] is over.
-fn wait_until(is_so: impl Fn() -> bool) {
-    let begin = monotonic_ns();
-    while !is_so() && monotonic_ns() - begin < PATIENCE.as_nanos() as u64 {
+thread_local! {
+    /// Until when the calling thread, which forks, waits for calls; 0: it does not fork. The
+    /// handlers are registered several times (`follower::watch_forks`): they wait together.
+    static FORK_END: Cell<u64> = const { Cell::new(0) };
+}
+
+fn after(patience: Duration) -> u64 {
+    monotonic_ns() + patience.as_nanos() as u64
+}
+
+/// Looks until something is so, or it is `end` by the monotonic clock. Aside: neither a fork nor a
+/// call of BLAS is a point where a thread is cancelled, or changes `errno`.
+#[cold]
+fn wait_until(end: u64, is_so: impl Fn() -> bool) {
+    let _aside = Aside::begin();
+    while !is_so() && monotonic_ns() < end {
         thread::sleep(LOOK);
     }
 }
@@ -79,6 +96,9 @@ fn wait_until(is_so: impl Fn() -> bool) {
 /// The calling thread forks: returns when no number is being set, and none will be, and when no
 /// call runs here, for which it waits for [`PATIENCE`].
 pub(super) fn before_fork() {
+    if FORK_END.get() == 0 {
+        FORK_END.set(after(PATIENCE));
+    }
     // ORDERING: SeqCst, and a fence - A (this thread) counts itself and then looks for dials that
     // are being turned, and for calls; B, in `follow`, takes a dial and then looks for A, and so
     // does, in `begin_call`, a call that takes numbers: one of them sees the other.
@@ -89,11 +109,12 @@ pub(super) fn before_fork() {
             thread::yield_now();
         }
     }
-    wait_until(|| followed().all(|library| !library.numbers.are_taken()));
+    wait_until(FORK_END.get(), || followed().all(|library| !library.numbers.are_taken()));
 }
 
 /// It has forked; this is the parent.
 pub(super) fn after_fork() {
+    FORK_END.set(0);
     // ORDERING: Relaxed - a number on its own.
     FORKING.fetch_sub(1, Relaxed);
 }
@@ -101,6 +122,7 @@ pub(super) fn after_fork() {
 /// This is the child. True where a library has fewer threads than the program wants: no call of
 /// one that is down to one thread tells, and no thread raises numbers here yet.
 pub(super) fn in_child() -> bool {
+    FORK_END.set(0);
     // ORDERING: Relaxed - the only thread.
     FORKING.store(0, Relaxed);
     followed().for_each(|library| library.numbers.forget());
@@ -110,14 +132,23 @@ pub(super) fn in_child() -> bool {
 impl Followed {
     /// Numbers for a call of `jobs` jobs, which begins when no thread forks.
     pub(super) fn begin_call(&self, jobs: usize) -> Taken<'_> {
-        let taken = self.numbers.take(jobs);
-        // ORDERING: SeqCst, both - see `before_fork`.
-        if FORKING.load(SeqCst) == 0 {
-            return taken;
+        let mut end = 0;
+        loop {
+            let taken = self.numbers.take(jobs);
+            // ORDERING: SeqCst - see `before_fork`. Each time anew: the numbers may have come after
+            // a wait for other calls, and another thread may fork by then.
+            if FORKING.load(SeqCst) == 0 {
+                return taken;
+            }
+            if end == 0 {
+                end = after(CALLS_PATIENCE);
+            } else if monotonic_ns() >= end {
+                return taken;
+            }
+            drop(taken);
+            // ORDERING: SeqCst - as above.
+            wait_until(end, || FORKING.load(SeqCst) == 0);
         }
-        drop(taken);
-        wait_until(|| FORKING.load(SeqCst) == 0);
-        self.numbers.take(jobs)
     }
 
     /// The program has `granted` processors for the library's next call.
