@@ -138,5 +138,8 @@ fn a_queued_task_takes_at_most_64_bytes_more_than_its_closure() {
     assert!(grown <= GROWN as f64, "{grown:.1} bytes when the queue has just grown");
     let counts = [10, 200].map(allocations);
     println!("allocations of scopes with 10 and 200 plain tasks: {counts:?}");
-    assert_eq!(counts, [2, 13], "on one thread, as the documentation of `scope` says");
+    // A sanitizer has allocations of its own.
+    if !cfg!(any(tsan, asan)) {
+        assert_eq!(counts, [2, 13], "on one thread, as the documentation of `scope` says");
+    }
 }

@@ -68,10 +68,12 @@ fn manager(pid: i32, named: Option<&Path>) -> (Finding, bool) {
     };
     let manager = report.status.manager_pid;
     let program = report.programs.iter().find(|program| program.pid == pid);
-    let is_managed = program.is_some_and(|program| !program.attached);
+    // One that was started by the manager's `run` speaks with its first team or call.
+    let is_silent = report.status.silent.contains(&pid);
+    let is_managed = program.map_or(is_silent, |program| !program.attached);
     let finding = match program {
         Some(program) => of_program(program, manager),
-        None if report.status.silent.contains(&pid) => Finding::note(
+        None if is_silent => Finding::note(
             "manager",
             format!("manager {manager} knows it, and does not manage it"),
             "`cpumgr status` says why",
