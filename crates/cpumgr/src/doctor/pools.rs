@@ -64,6 +64,14 @@ const KNOWN: &[(&str, &str, Way)] = &[
     ("libtbb", "oneTBB", Way::Arenas),
     ("libpthreadpool", "pthreadpool", Way::None),
     ("libtaskflow", "Taskflow", Way::None),
+    ("libjvm", "Java", Way::None),
+    ("libuv", "libuv", Way::None),
+    ("libduckdb", "DuckDB", Way::None),
+    ("_duckdb", "DuckDB", Way::None),
+    ("duckdb", "DuckDB", Way::None),
+    ("_polars_runtime", "polars", Way::None),
+    ("polars", "polars", Way::None),
+    ("pypocketfft", "scipy's FFT", Way::None),
 ];
 
 /// Programs that run scripts, by how their files' names begin.
@@ -244,6 +252,15 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
                 .into(),
         });
     }
+    if image.is_go() {
+        pools.push(Pool {
+            name: "Go".into(),
+            version: None,
+            file: file.to_owned(),
+            follows: Follows::Bound,
+            says: "it keeps its size; `cpumgr run --tell-share` tells it at its start".into(),
+        });
+    }
     pools
 }
 
@@ -408,6 +425,15 @@ mod tests {
                 ("/usr/lib/libtbb.so.12", ("oneTBB", Way::Arenas)),
             ]
         );
+    }
+
+    #[test]
+    fn pools_that_are_only_bound_have_their_names() {
+        let files = ["_polars_runtime.abi3.so", "_duckdb.cpython-311.so", "libjvm.so", "libc.so.6"];
+        let named = files.map(|file| known(file).map(|(name, _)| name));
+        assert_eq!(named, [Some("polars"), Some("DuckDB"), Some("Java"), None]);
+        let pool = of_known("f", ("polars", Way::None), Says::default(), ALL);
+        assert_eq!(pool.follows, Follows::Bound);
     }
 
     const ALL: Beside =
