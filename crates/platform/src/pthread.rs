@@ -212,12 +212,12 @@ pub fn comes_back(mut body: impl FnMut()) -> bool {
             // SAFETY: - the closure below, which outlives the call.
             unsafe { (*body.cast::<F>())() }
         }
-        fn caller_of<F: FnMut()>(_: &F) -> leaving::Body {
+        fn caller_of<F: FnMut()>(_: &F) -> LeavingBody {
             call::<F>
         }
         let caller = caller_of(&body);
         // SAFETY: - `caller` takes what it is given.
-        unsafe { leaving::call(caller, (&raw mut body).cast()) == 0 }
+        unsafe { call_leaving(caller, (&raw mut body).cast()) == 0 }
     }
     #[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
     {
@@ -226,67 +226,72 @@ pub fn comes_back(mut body: impl FnMut()) -> bool {
     }
 }
 
-/// What `pthread_cleanup_push` and `pthread_cleanup_pop` of `<pthread.h>` are in C: only compiled C
-/// may call `setjmp`, which returns twice.
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
-mod leaving {
-    use std::ffi::{c_int, c_void};
+type LeavingBody = unsafe extern "C-unwind" fn(*mut libc::c_void);
 
-    pub(super) type Body = unsafe extern "C-unwind" fn(*mut c_void);
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+unsafe extern "C" {
+    fn __sigsetjmp(place: *mut libc::c_void, with_mask: libc::c_int) -> libc::c_int;
+    fn __pthread_register_cancel(place: *mut libc::c_void);
+    fn __pthread_unregister_cancel(place: *mut libc::c_void);
+}
 
-    unsafe extern "C" {
-        fn __sigsetjmp(place: *mut c_void, with_mask: c_int) -> c_int;
-        fn __pthread_register_cancel(place: *mut c_void);
-        fn __pthread_unregister_cancel(place: *mut c_void);
-    }
-
-    /// Calls `body(data)`; other than 0: the thread left it for good.
-    ///
-    /// The place that the C library comes back to stands at `rsp`: `__pthread_unwind_buf_t`, of 104
-    /// bytes. Above it are the two arguments. Coming back gives the registers that a function keeps
-    /// the values that they had at the call of `__sigsetjmp`, which are those of the caller.
-    ///
-    /// # Safety
-    /// - `body` may be called with `data`.
-    #[unsafe(naked)]
-    pub(super) unsafe extern "C-unwind" fn call(body: Body, data: *mut c_void) -> c_int {
-        std::arch::naked_asm!(
-            ".cfi_startproc",
-            "push rbp",
-            ".cfi_def_cfa_offset 16",
-            ".cfi_offset rbp, -16",
-            "mov rbp, rsp",
-            ".cfi_def_cfa_register rbp",
-            "sub rsp, 128",
-            "mov [rsp + 104], rdi",
-            "mov [rsp + 112], rsi",
-            "mov rdi, rsp",
-            "xor esi, esi",
-            "call {setjmp}",
-            "test eax, eax",
-            "jne 2f",
-            "mov rdi, rsp",
-            "call {register}",
-            "mov rdi, [rsp + 112]",
-            "call [rsp + 104]",
-            "mov rdi, rsp",
-            "call {unregister}",
-            "xor eax, eax",
-            "jmp 3f",
-            "2:",
-            "mov rdi, rsp",
-            "call {unregister}",
-            "mov eax, 1",
-            "3:",
-            "leave",
-            ".cfi_def_cfa rsp, 8",
-            "ret",
-            ".cfi_endproc",
-            setjmp = sym __sigsetjmp,
-            register = sym __pthread_register_cancel,
-            unregister = sym __pthread_unregister_cancel,
-        )
-    }
+/// Calls `body(data)`; other than 0: the thread left it for good. What `pthread_cleanup_push` and
+/// `pthread_cleanup_pop` of `<pthread.h>` are in C: only compiled C may call `setjmp`, which
+/// returns twice.
+///
+/// It stands beside other functions: in a unit of the compiler's that has none which unwinds, as a
+/// module of its own is under AddressSanitizer, its frame would be described for debuggers only,
+/// and a panic would find no way over it.
+///
+/// The place that the C library comes back to stands at `rsp`: `__pthread_unwind_buf_t`, of 104
+/// bytes. Above it are the two arguments. Coming back gives the registers that a function keeps
+/// the values that they had at the call of `__sigsetjmp`, which are those of the caller.
+///
+/// # Safety
+/// - `body` may be called with `data`.
+#[unsafe(naked)]
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+unsafe extern "C-unwind" fn call_leaving(
+    body: LeavingBody,
+    data: *mut libc::c_void,
+) -> libc::c_int {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, 128",
+        "mov [rsp + 104], rdi",
+        "mov [rsp + 112], rsi",
+        "mov rdi, rsp",
+        "xor esi, esi",
+        "call {setjmp}",
+        "test eax, eax",
+        "jne 2f",
+        "mov rdi, rsp",
+        "call {register}",
+        "mov rdi, [rsp + 112]",
+        "call [rsp + 104]",
+        "mov rdi, rsp",
+        "call {unregister}",
+        "xor eax, eax",
+        "jmp 3f",
+        "2:",
+        "mov rdi, rsp",
+        "call {unregister}",
+        "mov eax, 1",
+        "3:",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        setjmp = sym __sigsetjmp,
+        register = sym __pthread_register_cancel,
+        unregister = sym __pthread_unregister_cancel,
+    )
 }
 
 unsafe extern "C" {
