@@ -422,6 +422,12 @@ impl Pilot {
         if self.moved > 0 {
             line(format_args!("upm: {} times the threads went to other nodes", self.moved));
         }
+        if self.lost > 0 {
+            line(format_args!(
+                "upm: {} recordings came to nothing: the program unmapped what was recorded",
+                self.lost
+            ));
+        }
         match &self.why {
             Some(why) => line(format_args!("upm: off: {why}")),
             None if self.stage == Stage::Look && self.upm.is_none() => {

@@ -189,12 +189,14 @@ fn upm_homes() -> usize {
 }
 
 #[test]
-fn a_program_that_unmaps_its_arrays_in_each_iteration_is_left_alone_in_the_end() {
+fn a_program_that_unmaps_its_arrays_in_each_iteration_is_left_alone() {
     let Some(subject) = Subject::new("unmaps", &["-lpthread"]) else { return };
     let command = with_variables(subject.command(), &PRETENDED);
     let command = with_variables(command, &[("UPM", "on"), ("UPM_REPORT", "1")]);
     let (_, err) = run(command, "unmaps");
-    println!("{err}");
-    let ends = ["unmaps its arrays", "no writable memory"];
+    // How often it tries within the program's few iterations is a matter of the machine's speed:
+    // what comes to nothing is kept below a hundredth of the time.
+    let ends = ["came to nothing: the program unmapped", "no writable memory"];
     assert!(ends.iter().any(|end| err.contains(end)), "{err}");
+    assert!(err.contains(" 0 migrations in 0 calls") || !err.contains("migrations"), "{err}");
 }
