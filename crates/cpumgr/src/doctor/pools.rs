@@ -23,6 +23,8 @@ const MAPS: u64 = 16 << 20;
 const LOOK: Duration = Duration::from_secs(2);
 /// What rayon's library has among its constants.
 const RAYON: &[u8] = b"RAYON_NUM_THREADS";
+/// What libuv has there, as Node has it inside.
+const LIBUV: &[u8] = b"UV_THREADPOOL_SIZE";
 /// What programs on our library have.
 const OURS: &[u8] = b"NANOS_CPUMGR";
 /// The library that decides which of MKL's layers works, and whose number follows.
@@ -249,6 +251,17 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
             follows: Follows::Bound,
             says: "its pool keeps its size; the crate nanothreads-rayon runs its iterators on \
                    threads that follow"
+                .into(),
+        });
+    }
+    if image.has_constant(LIBUV) {
+        pools.push(Pool {
+            name: "libuv".into(),
+            version: None,
+            file: file.to_owned(),
+            follows: Follows::Bound,
+            says: "its pool keeps its size, of four threads unless UV_THREADPOOL_SIZE says \
+                   another number; its threads are bound only"
                 .into(),
         });
     }
