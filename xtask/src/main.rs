@@ -71,7 +71,8 @@ enum Task {
     /// Runs the engine's tests under ThreadSanitizer and AddressSanitizer, after each was seen to
     /// report planted faults.
     San(san::Options),
-    /// Runs the engine's tests in a virtual machine with 8 processors on 4 nodes.
+    /// Runs tests in virtual machines: the engine's on 8 processors and 4 nodes, the kernels, asat,
+    /// page migration, the package and its service.
     #[command(subcommand)]
     Vm(vm::Guest),
     /// Builds the crates for aarch64-linux, and runs their tests under user-mode emulation.

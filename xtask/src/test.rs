@@ -187,8 +187,8 @@ pub(crate) struct Options {
     /// Only these lanes, in their usual order.
     #[arg(value_name = "LANE", value_parser = clap::builder::PossibleValuesParser::new(LANES.iter().map(|lane| lane.name)))]
     lanes: Vec<String>,
-    /// Also the slower lanes: the shipped form of the drop-in library, the sanitizers, the virtual
-    /// machine.
+    /// Also the slower lanes: the shipped form of the drop-in library, the papers' programs, the
+    /// wheel, the pages in a browser, the sanitizers, the virtual machines.
     #[arg(long)]
     slow: bool,
     /// With --slow: of the sanitizers and the virtual machine's lanes, those and programs of them

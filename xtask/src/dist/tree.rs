@@ -28,7 +28,7 @@ impl Tree {
         let root = |path: &str| workspace.root.join(path);
         let mut tree = Self { files: Vec::new() };
         tree.add(built.program.clone(), format!("{prefix}bin/cpumgr"), 0o755);
-        for name in ["libgomp.so.1", "libnanos_asat.so"] {
+        for name in ["libgomp.so.1", "libtcm.so.1", "libnanos_asat.so", "libnanos_count.so"] {
             tree.add(built.shim.join(name), format!("{prefix}lib/nanos/{name}"), 0o644);
         }
         for name in ["asat.h", "upm.h"] {
@@ -44,6 +44,12 @@ impl Tree {
             ("packaging/examples/listen.conf", "examples/listen.conf"),
         ] {
             tree.add(root(from), format!("{prefix}share/doc/cpumgr/{name}"), 0o644);
+        }
+        // What the manual and the README name.
+        let docs = format!("{prefix}share/doc/cpumgr/");
+        for name in ["batch", "json", "kubernetes", "parallel", "pools", "simulator", "slurm"] {
+            let file = format!("docs/{name}.md");
+            tree.add(root(&file), format!("{docs}{file}"), 0o644);
         }
         let man = |name: &str| {
             let section = Path::new(name).extension()?.to_str()?;

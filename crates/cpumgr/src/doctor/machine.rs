@@ -194,7 +194,7 @@ fn container() -> Finding {
     match numbers.map(|numbers| numbers.len()) {
         Some(2..) => Finding::note(
             "container",
-            "this shell is in a PID namespace: `attach` and `set weight` cannot name processes",
+            "this shell is in a PID namespace: `attach`, `detach` and `set` cannot name processes",
             "say those outside; programs on the library work inside, with the socket's directory \
              mounted",
         ),
