@@ -8,10 +8,11 @@
 //! |---|---|---|---|---|---|
 //! | `load` | the process | 0.1 s ([`LOAD`]) | as long | twice as long, up to 0.8 s | nothing |
 //! | `stragglers` | a master | 0.05 s ([`LEAVE`]) | as long | twice as long, up to 1.6 s | 10 us |
+//! | `stragglers` | a waiting thread | 1 ms ([`BESIDE`]) | as long | twice as long, up to 4 ms | 10 us |
 //! | `late_yields` | a thread | 0.1 s ([`YIELDS`]) | as long | 0.1 s | two system calls |
 //!
 //! `load`. *Seen*: a *hole*, [`HOLE`] between two looks of a thread that only spins; a lost member,
-//! as below; a *throttled period*: the control group's count of them grew. *Soon*: within 0.1 s
+//! as below; a *full machine*, where a thread waits for one on its own processor; a *throttled period*: the control group's count of them grew. *Soon*: within 0.1 s
 //! after its end. *What follows*: masters take back what others have not begun
 //! ([`crate::protocols::slot`]), and no thread spins longer than
 //! [`SHORT`](crate::protocols::wait_point::SHORT). *Cost*: spinning threads read the clock anyway,
@@ -22,6 +23,10 @@
 //! length of the last time after its end; all that were left out then are left out again. *What
 //! follows*: outermost teams without a size of their own have fewer members. *Cost*: once in
 //! [`LOOK_INTERVAL`], where a wait is long. D16; P2 section 2.1.
+//!
+//! `stragglers` of a waiting thread. *Seen*: the thread that it waits for was ready on its own
+//! processor. *Soon*: within the length of the last time after its end. *What follows*: it spins for
+//! nothing inside a region, and sleeps at once. *Cost*: as above. M5, M14.
 //!
 //! `late_yields`. *Seen*: a *late yield*: a thread that only yields was away for [`HOLE`] or
 //! longer, and the whole process ran for less than half of that; it is one of the [`CLOSE`] waits
@@ -55,6 +60,10 @@ const LOAD: Rule = Rule { first: 100_000, most: 800_000, soon: Soon::First };
 /// A program beside a lasting load loses one time slice each second, and one beside a short load
 /// has whole teams again at once.
 const LEAVE: Rule = Rule { first: 50_000, most: 1_600_000, soon: Soon::Last };
+
+/// Until the next look may be made, and a few of them: the kernel leaves threads together for many
+/// milliseconds, and where it parts them a few waits sleep that need not.
+const BESIDE: Rule = Rule { first: LOOK_INTERVAL, most: 4 * LOOK_INTERVAL, soon: Soon::Last };
 
 /// Does not grow: the first wait after it is looked at closely.
 const YIELDS: Rule = Rule { first: 100_000, most: 100_000, soon: Soon::First };

@@ -57,6 +57,12 @@ pub fn runnable() -> Option<u32> {
     parse_runnable(str::from_utf8(&text[..length]).ok()?)
 }
 
+/// Processors of the machine that are online, whatever the mask. Cost: some 5 us.
+pub fn online() -> Option<usize> {
+    // SAFETY: - takes a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok()
+}
+
 /// `0.50 0.40 0.30 runnable/all last`.
 fn parse_runnable(text: &str) -> Option<u32> {
     text.split_ascii_whitespace().nth(3)?.split('/').next()?.parse().ok()
@@ -98,6 +104,7 @@ mod tests {
         assert_eq!(parse_busy(""), None);
         assert_eq!(parse_runnable("0.50 0.40 0.30 3/345 999\n"), Some(3));
         assert_eq!(parse_runnable("0.50 0.40"), None);
+        assert!(online().is_some_and(|count| count >= 1));
     }
 
     #[test]

@@ -10,6 +10,11 @@
 //! that the member waited for a processor meanwhile. That is a hole in the time of a thread that
 //! works instead of spinning.
 //!
+//! A *full machine*: a thread waits for one that is ready on the same processor, and the kernel has
+//! more threads that are ready than processors. Then none is idle, and the kernel parts the two only
+//! by chance. Where several programs have machines of their own made of one (cpusets), a machine
+//! may be full elsewhere, or have room elsewhere: the first makes waits shorter, the second longer.
+//!
 //! A *throttled period*: a control group's `nr_throttled` has grown. Its processors are used up all
 //! at once, so that spinning takes time from the program itself. Looked at with the quota
 //! ([`crate::sizer`]).
@@ -17,6 +22,7 @@
 use super::LOAD;
 use super::evidence::Evidence;
 use platform::clock::Ticks;
+use platform::load;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the module head.
@@ -33,6 +39,16 @@ impl Load {
         // ORDERING: Relaxed - a number on its own.
         self.notes.fetch_add(1, Relaxed);
         self.evidence.note(Ticks::now().raw(), &LOAD);
+    }
+
+    /// Notes it where the machine has more threads that are ready than processors. Called by a
+    /// thread that found the one that it waits for on its own processor. Cost: some 10 us.
+    #[cold]
+    pub(crate) fn note_if_full(&self) {
+        let is_full = || Some(load::runnable()? as usize > load::online()?);
+        if is_full() == Some(true) {
+            self.note();
+        }
     }
 
     /// How often a thread had no processor, as far as was seen.

@@ -36,7 +36,7 @@
 //! here the kernel's run delay does.
 
 use super::evidence::{Evidence, PastEvidence};
-use super::{FEW, HOLE, LEAVE, LOOK_INTERVAL};
+use super::{BESIDE, FEW, HOLE, LEAVE, LOOK_INTERVAL};
 use platform::affinity::{CpuId, Tid};
 use platform::clock::Ticks;
 use platform::scheduling;
@@ -52,11 +52,19 @@ pub(crate) struct Stragglers {
     left_out: Cell<u32>,
     /// Ticks of the last look.
     looked: Cell<u64>,
+    /// The thread that this one waited for was ready on the same processor: counts until the next
+    /// look, longer where that finds the same.
+    beside: Evidence,
 }
 
 impl Stragglers {
     pub(crate) const fn new() -> Self {
-        Self { losses: Evidence::new(), left_out: Cell::new(0), looked: Cell::new(0) }
+        Self {
+            losses: Evidence::new(),
+            left_out: Cell::new(0),
+            looked: Cell::new(0),
+            beside: Evidence::new(),
+        }
     }
 
     /// True when no member is left out.
@@ -110,7 +118,22 @@ impl Stragglers {
             return Some(false);
         }
         self.begin_look()?;
-        Some(threads.any(|thread| scheduling::processor_of_ready(thread) == Some(here)))
+        let waits = threads.any(|thread| scheduling::processor_of_ready(thread) == Some(here));
+        if !waits {
+            self.beside.forget();
+        }
+        Some(waits)
+    }
+
+    /// The thread that this one waits for was found ready on the same processor.
+    pub(crate) fn note_beside(&self) {
+        self.beside.note(Ticks::now().raw(), &BESIDE);
+    }
+
+    /// True where that was found lately. Cost where it was not: one load of the thread's own memory.
+    #[inline]
+    pub(crate) fn is_beside(&self) -> bool {
+        self.beside.holds(|| Ticks::now().raw())
     }
 
     /// The time of a look, if one is due.
@@ -155,6 +178,7 @@ fn is_lost(waited: Duration, delayed: Duration) -> bool {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use platform::affinity::current_tid;
     use proptest::prelude::*;
 
     fn us(us: u64) -> u64 {
@@ -174,6 +198,20 @@ mod tests {
         assert_eq!(stragglers.reduced_at(2, us(51_900)), 1, "the master itself stays");
         assert_eq!(stragglers.reduced_at(8, us(52_100)), 8);
         assert_eq!(stragglers.reduced(8), 8);
+    }
+
+    #[test]
+    fn a_thread_that_was_found_beside_another_one_is_so_until_a_look_finds_it_elsewhere() {
+        Ticks::per_us();
+        let stragglers = Stragglers::new();
+        assert!(!stragglers.is_beside());
+        let begin = Ticks::now();
+        stragglers.note_beside();
+        assert!(stragglers.is_beside() || begin.elapsed_ticks() >= us(BESIDE.first));
+        // This thread runs, and on no such processor.
+        let looked = stragglers.any_waits_for(CpuId(u32::MAX), [current_tid()].into_iter());
+        assert_eq!(looked, Some(false));
+        assert!(!stragglers.is_beside());
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! |---|---|
 //! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where no thread takes it, then sleeps |
 //! | manager says that no other program wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
-//! | manager, processors are wanted elsewhere | [`SHORT`] |
+//! | manager, processors are wanted elsewhere | [`SHORT`]; not at all while the thread that it waits for was lately ready on its own processor (`beside`) |
 //! | no manager | between [`SHORTEST`](crate::waits::waiter::SHORTEST) and [`LONG`](crate::waits::waiter::LONG), as it paid lately (below) |
-//! | no manager, and others were seen on our processors ([`Load`](crate::contention::Load)) | the same, at most [`SHORT`] |
+//! | no manager, and others were seen on our processors ([`Load`](crate::contention::Load)) | the same, at most [`SHORT`]; not at all as in the row above |
 //! | no manager, no others were seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large; a thread that has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
@@ -28,7 +28,12 @@
 //! asks, as far as it knows which thread it waits for, whether that thread is ready on the waiter's
 //! own processor: the member that is awaited next, the master that is to let it go, the thief of
 //! its half, the first few members of its scope. Such a look is due once in a millisecond: a thread
-//! that just had one asks again, as long as it waits. No absence is noted there. In an overlap a
+//! that just had one asks again, as long as it waits. No absence is noted there. Where the thread
+//! was found on the waiter's processor, and others run on the program's processors, the next waits
+//! until the next look sleep at once: the kernel leaves such threads together for many
+//! milliseconds, and each wait would spin for [`SHORT`] or longer before it lets the other one
+//! come. Without others they spin: a processor that is idle takes one of two threads that are ready,
+//! and none of two that take turns by sleeping. In an overlap a
 //! worker, which waits for its master, spins as the table says, and so does a member of a join that
 //! has nothing to do.
 //!
@@ -94,7 +99,12 @@ pub fn beside(
         return SpinAdvice::Spin;
     }
     match waiter.as_ref().stragglers().any_waits_for(current_cpu(), awaited) {
-        Some(true) => SpinAdvice::HandOver,
+        Some(true) => {
+            if source::managed_already().is_none() {
+                program().load().note_if_full();
+            }
+            SpinAdvice::HandOver
+        }
         Some(false) => SpinAdvice::Spin,
         None => SpinAdvice::Later,
     }
@@ -147,17 +157,20 @@ pub(crate) fn limit(waiter: &Waiter, threads: u32, wait: Wait) -> u64 {
         || source().lease(),
         &Knowledge {
             is_load_seen: || program().load().is_seen(),
+            is_beside: || wait == Wait::Inside && waiter.stragglers().is_beside(),
             has_processor_for_each,
             learnt: waiter.limit(),
         },
     )
 }
 
-/// What a thread knows where there is no manager to say whether other programs want its processor.
-/// Asked only there.
-struct Knowledge<L, P> {
+/// What a thread knows by itself. What it has seen of other programs is asked for only where there
+/// is no manager to say whether they want its processor.
+struct Knowledge<L, B, P> {
     /// Others were seen on the program's processors.
     is_load_seen: L,
+    /// The thread that it waits for was lately ready on its own processor.
+    is_beside: B,
     /// There were never more threads than processors.
     has_processor_for_each: P,
     /// Microseconds by which spinning paid lately.
@@ -169,7 +182,7 @@ fn allowed(
     waiting: Waiting,
     wait: Wait,
     lease: impl Fn() -> Lease,
-    known: &Knowledge<impl Fn() -> bool, impl Fn() -> bool>,
+    known: &Knowledge<impl Fn() -> bool, impl Fn() -> bool, impl Fn() -> bool>,
 ) -> u64 {
     match waiting {
         // A thread that is to stay hot does not keep what it has no use for from others.
@@ -178,8 +191,15 @@ fn allowed(
         Waiting::Passive => 0,
         Waiting::Auto | Waiting::Hot => match lease() {
             Lease::Dedicated => HOT,
+            Lease::Wanted if (known.is_beside)() => 0,
             Lease::Wanted => SHORT,
-            Lease::Unmanaged if (known.is_load_seen)() => known.learnt.min(SHORT),
+            Lease::Unmanaged if (known.is_load_seen)() => {
+                if (known.is_beside)() {
+                    0
+                } else {
+                    known.learnt.min(SHORT)
+                }
+            }
             Lease::Unmanaged if waiting == Waiting::Hot && (known.has_processor_for_each)() => HOT,
             Lease::Unmanaged => known.learnt,
         },
@@ -227,7 +247,13 @@ pub(crate) fn wait_by<A: Into<SpinAdvice>, L: FnMut() -> Look>(
         }
     }
     if let Some(begin) = spell.started {
-        waiter.waited(begin.elapsed_ticks());
+        let waited = begin.elapsed_ticks();
+        if spell.was_beside {
+            // The other one came because this one slept: spinning would have covered nothing.
+            waiter.counters().waited(waited);
+        } else {
+            waiter.waited(waited);
+        }
     }
 }
 
@@ -274,6 +300,8 @@ struct Spell {
     last_reading: Option<Ticks>,
     /// It has looked around.
     lingered: bool,
+    /// It does not spin, since the thread that it waits for was ready on its processor.
+    was_beside: bool,
 }
 
 /// How spinning ended.
@@ -313,13 +341,16 @@ impl Spell {
             waiter.safe_point();
             let spun = self.read_clock();
             let allowed = limit(waiter, threads, wait);
+            self.was_beside = allowed == 0 && waiter.stragglers().is_beside();
             let is_over = spun >= Ticks::about_us(allowed);
             let gives_way =
                 (is_over || spun > Ticks::about_us(SHORT)) && self.gives_way(&mut linger);
             if gives_way {
                 waiter.counters().handed_over();
+                waiter.stragglers().note_beside();
             }
-            if (allowed == 0 || gives_way) && hand_over(0, look) {
+            // Where that is known it sleeps: a stranger on the processor would get what it yields.
+            if (allowed == 0 || gives_way) && !self.was_beside && hand_over(0, look) {
                 return Spun::ReadyAfterOthers(spun);
             }
             if is_over || gives_way {
@@ -402,17 +433,18 @@ mod tests {
     const WAITINGS: [Waiting; 4] = [Waiting::Auto, Waiting::Hot, Waiting::Active, Waiting::Passive];
     const LEASES: [Lease; 3] = [Lease::Dedicated, Lease::Wanted, Lease::Unmanaged];
 
-    /// How long such a waiter may spin, with others seen or not, having learnt `learnt`.
+    /// How long such a waiter may spin, with others seen or not, the awaited thread beside it or
+    /// not, having learnt `learnt`.
     fn limit_of(
         waiting: Waiting,
         wait: Wait,
         lease: Lease,
-        is_load_seen: bool,
-        has_room: bool,
+        [is_load_seen, is_beside, has_room]: [bool; 3],
         learnt: u64,
     ) -> u64 {
         let known = Knowledge {
             is_load_seen: || is_load_seen,
+            is_beside: || is_beside,
             has_processor_for_each: || has_room,
             learnt,
         };
@@ -420,7 +452,7 @@ mod tests {
     }
 
     /// The rules of D7, D15 and D16 once more, in the words of the documents: what is allowed in
-    /// each of the 288 situations.
+    /// each of the 576 situations.
     #[test]
     fn each_situation_has_the_limit_that_the_table_says() {
         for (waiting, lease) in
@@ -430,9 +462,10 @@ mod tests {
                 .into_iter()
                 .flat_map(|wait| [true, false].map(|seen| (wait, seen)))
             {
-                for (room, learnt) in [true, false]
-                    .into_iter()
-                    .flat_map(|room| [SHORTEST, SHORT + 30, LONG].map(|learnt| (room, learnt)))
+                for ((room, beside), learnt) in
+                    [(true, true), (true, false), (false, true), (false, false)]
+                        .into_iter()
+                        .flat_map(|case| [SHORTEST, SHORT + 30, LONG].map(|learnt| (case, learnt)))
                 {
                     let is_managed = lease != Lease::Unmanaged;
                     let expected = if waiting == Waiting::Passive {
@@ -440,8 +473,12 @@ mod tests {
                     } else if waiting == Waiting::Active {
                         let gives_back = wait == Wait::Idle && lease == Lease::Wanted;
                         if gives_back { 50 } else { u64::MAX }
+                    } else if lease == Lease::Dedicated {
+                        2000
+                    } else if beside && (is_managed || seen) {
+                        0
                     } else if is_managed {
-                        if lease == Lease::Dedicated { 2000 } else { 50 }
+                        50
                     } else if seen {
                         // As it paid, at most 50.
                         if learnt < 50 { learnt } else { 50 }
@@ -450,10 +487,11 @@ mod tests {
                     } else {
                         learnt
                     };
-                    let found = limit_of(waiting, wait, lease, seen, room, learnt);
+                    let found = limit_of(waiting, wait, lease, [seen, beside, room], learnt);
                     assert_eq!(
                         found, expected,
-                        "{waiting:?} {wait:?} {lease:?}, seen: {seen}, room: {room}, {learnt}"
+                        "{waiting:?} {wait:?} {lease:?}, seen: {seen}, beside: {beside}, \
+                         room: {room}, {learnt}"
                     );
                 }
             }
@@ -464,6 +502,7 @@ mod tests {
     fn a_manager_s_word_needs_no_evidence() {
         let known = Knowledge {
             is_load_seen: || -> bool { panic!("evidence is not asked for under a manager") },
+            is_beside: || false,
             has_processor_for_each: || -> bool { panic!("nor for this") },
             learnt: LONG,
         };
