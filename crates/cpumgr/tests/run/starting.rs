@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{EndManagers, Manager, Program, cpumgr, errors, eventually, processes_of};
+use crate::support::{
+    ANSWERS_WITHIN, EndManagers, Manager, Program, cpumgr, errors, eventually, processes_of,
+};
 use crate::{run, shell};
 
 #[test]
@@ -96,6 +98,7 @@ fn a_stopped_manager_holds_a_program_up_for_a_second() {
     manager.signal(nix::libc::SIGSTOP);
     let begin = std::time::Instant::now();
     let mut command = cpumgr();
+    command.env_remove(ANSWERS_WITHIN);
     command.arg("run").arg("--socket").arg(manager.socket()).args([
         "--",
         "sh",
@@ -218,6 +221,7 @@ fn a_stopped_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second()
     std::fs::remove_file(manager.socket()).unwrap();
     let begin = std::time::Instant::now();
     let mut command = cpumgr();
+    command.env_remove(ANSWERS_WITHIN);
     command.arg("run").arg("--socket").arg(manager.socket()).args([
         "--",
         "sh",
