@@ -169,7 +169,9 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
 
 #[test]
 fn a_manager_waits_for_an_announced_program_longer_than_it_idles() {
-    let mut manager = Manager::start(&["--idle-exit", "100ms"]);
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("cpumgr.toml");
+    let mut manager = Manager::start_to_stay(&config);
     let mut command = cpumgr();
     command.arg("run").arg("--socket").arg(manager.socket()).args([
         "--",
@@ -186,6 +188,7 @@ fn a_manager_waits_for_an_announced_program_longer_than_it_idles() {
     )
     .unwrap();
     assert_eq!(line, "here\n");
+    manager.may_leave_after(&config, "100ms");
     let pidfd =
         platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
     let waited = platform::process::wait_readable(

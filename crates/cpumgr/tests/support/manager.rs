@@ -52,6 +52,20 @@ impl Manager {
         manager
     }
 
+    /// Starts one that does not leave by itself before it [may](Self::may_leave_after): however long
+    /// its first program takes to come.
+    pub(crate) fn start_to_stay(config: &Path) -> Self {
+        std::fs::write(config, "idle-exit = \"never\"\n").unwrap();
+        Self::start(&["--config", config.to_str().unwrap()])
+    }
+
+    /// From now on it leaves when no program has been there for this time.
+    pub(crate) fn may_leave_after(&self, config: &Path, time: &str) {
+        std::fs::write(config, format!("idle-exit = \"{time}\"\n")).unwrap();
+        let output = cpumgr().arg("reload").arg("--socket").arg(self.socket()).output().unwrap();
+        assert!(output.status.success(), "{}", super::errors(&output));
+    }
+
     /// Starts another one in place of one that ended.
     pub(crate) fn start_again(&mut self, options: &[&str]) {
         self.child = spawn(self.dir.path(), options);
