@@ -169,9 +169,18 @@ impl Instance {
     /// # Errors
     /// As `claim`.
     pub fn claim_with(socket: &Path, has_listener: bool) -> Result<Self, InstanceError> {
+        Self::claim_within(socket, has_listener, ENDS)
+    }
+
+    /// The same, where one that was killed may keep its lock for `ends`.
+    fn claim_within(
+        socket: &Path,
+        has_listener: bool,
+        ends: Duration,
+    ) -> Result<Self, InstanceError> {
         prepare_directory(socket)?;
         let path = beside(socket, ".lock");
-        let mut lock = lock_soon(socket, &path)?;
+        let mut lock = lock_soon(socket, &path, ends)?;
         // Before anything is changed that may be that manager's.
         if let Some(holder) = (!has_listener).then(|| listener_at(socket)).flatten() {
             return Err(InstanceError::Running {
@@ -298,12 +307,12 @@ impl Drop for Instance {
 
 /// [`lock`], also where the process that has the lock was killed this moment: the kernel closes its
 /// socket and drops its lock only when it has freed its memory.
-fn lock_soon(socket: &Path, path: &Path) -> Result<Flock<File>, InstanceError> {
+fn lock_soon(socket: &Path, path: &Path, ends: Duration) -> Result<Flock<File>, InstanceError> {
     let begin = Instant::now();
     loop {
         match lock(socket, path) {
             Err(InstanceError::Running { .. })
-                if begin.elapsed() < ENDS && listener_at(socket).is_none() =>
+                if begin.elapsed() < ends && listener_at(socket).is_none() =>
             {
                 std::thread::sleep(Duration::from_millis(2));
             }

@@ -6,7 +6,8 @@
 //! # Modules, from the bottom up
 //! 1. `advice`, `allowance`, `bucket`, `duration`, `elf`, `escape`, `foreign`: parts.
 //! 2. `inherited`, `surprises`: more of them.
-//! 3. `keeper`, `limits`, `mistake`, `own_file`, `reactor`, `trust`: files, waits, trust.
+//! 3. `keeper`, `limits`, `mistake`, `own_file`, `patience`, `reactor`, `trust`: files, waits,
+//!    trust.
 //! 4. `kernel`, `service`, `threads`: other processes' threads, the service manager.
 //! 5. `dropin`, `guarded`, `instance`, `libraries`, `log`, `machine`, `preload`: surroundings.
 //! 6. `api`: the door for clients.
@@ -68,6 +69,7 @@ pub mod numa;
 mod output;
 mod own_file;
 mod papers;
+mod patience;
 pub mod preload;
 pub mod reactor;
 pub mod reclaim;

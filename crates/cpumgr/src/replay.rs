@@ -18,6 +18,7 @@ use crate::error::{Error, FAILED};
 use crate::escape::printable;
 use crate::json;
 use crate::output::{is_standard, print};
+use crate::patience::patience;
 use crate::simulate::paraver;
 use crate::socket;
 use crate::status;
@@ -97,7 +98,7 @@ fn start(socket: Option<&Path>, file: &Path, most: u64) -> Result<(), Error> {
             (Some(why), _) => return fails(&why),
             // It writes, and its file is not this user's to read.
             (None, Some(_)) if is_closed(&file) => return Ok(()),
-            _ if begin.elapsed() >= PATIENCE => {
+            _ if begin.elapsed() >= patience(PATIENCE) => {
                 return fails(
                     "its log says why (it writes nothing where the disk is full, and waits for a \
                      disk that does not answer)",

@@ -1,7 +1,13 @@
 //! A policy from outside the workspace's crates, in the shipped daemon and in the simulator.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use support::EndManagers;
 
 /// The example, where cargo puts it beside the program. `cargo test --test custom_policy` alone
 /// does not build it.
@@ -22,6 +28,7 @@ fn run(program: &Path, arguments: &[&str]) -> Output {
 fn the_shipped_daemon_runs_a_policy_that_it_does_not_know_of() {
     let Some(program) = example() else { return };
     let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
     let socket = dir.path().join("m/app.sock");
     let socket = socket.to_str().unwrap();
     let started = run(
@@ -30,7 +37,7 @@ fn the_shipped_daemon_runs_a_policy_that_it_does_not_know_of() {
             "daemon",
             "--background",
             "--idle-exit",
-            "2s",
+            "never",
             "--socket",
             socket,
             "--policy",

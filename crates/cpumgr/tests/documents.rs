@@ -5,7 +5,6 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -13,7 +12,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use cpumgr::administration::QueueReport;
 use cpumgr::cli::Cli;
-use support::{EndManagers, cpumgr, errors, eventually};
+use support::{EndManagers, cpumgr, errors, eventually, write_script};
 
 /// What stands for a value of the reader's, and one that fits.
 const PLACEHOLDERS: [(&str, &str); 5] =
@@ -226,9 +225,7 @@ impl Scene {
     }
 
     fn program(&self, name: &str, script: &str) {
-        let path = self.dir.path().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&self.dir.path().join(name), &format!("#!/bin/sh\n{script}\n"));
     }
 
     fn run(&self, script: &str, variables: &[(&str, &Path)]) -> Output {

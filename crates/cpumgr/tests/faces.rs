@@ -136,14 +136,17 @@ fn programs_leave_what_is_drained_and_a_killed_managers_successor_knows() {
     assert_eq!(json(&manager, &["set"])["drained"], "");
 }
 
-/// The whole answer to a request.
+/// The whole answer to a request. One that took longer to come than a request may (two seconds) has
+/// none, and is made again.
 fn fetch(address: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    eventually("a request is answered", || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = String::new();
+        stream.write_all(request.as_bytes()).ok()?;
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer).filter(|it| !it.is_empty())
+    })
 }
 
 /// Where a manager listens, from its log.

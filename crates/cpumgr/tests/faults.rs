@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cpumgr::status::Report;
 use nix::errno::Errno;
@@ -144,7 +144,7 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
     stranger.kill().unwrap();
     stranger.wait().unwrap();
     drop(programs.pop());
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let mut guest = None;
     eventually(&format!("the manager calls {call}"), || {
         let has_struck = !must_strike || manager.log().contains("NANOS_FAULT strikes");
@@ -184,10 +184,11 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
 
 #[test]
 fn a_call_that_fails_once_costs_one_client_or_ends_the_manager_with_its_name() {
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let mut struck = 0;
     for (call, errno) in CALLS {
         for turn in [1, 2, 6] {
+            let round = Instant::now();
             let mut manager = Faulty::start(&format!("{call}={}@{turn}", errno as i32));
             converse(&mut manager, call, turn == 1);
             let did_strike = manager.log().contains("NANOS_FAULT strikes");
@@ -197,7 +198,8 @@ fn a_call_that_fails_once_costs_one_client_or_ends_the_manager_with_its_name() {
                 manager.log()
             );
             struck += usize::from(did_strike);
-            assert!(begin.elapsed() < PATIENCE * 5, "{struck} faults took {:?}", begin.elapsed());
+            // Of each, not of all: how long 129 of them take is the machine's.
+            assert!(round.elapsed() < 2 * PATIENCE, "{call}@{turn} took {:?}", round.elapsed());
         }
     }
     println!("{struck} faults in {:?}", begin.elapsed());

@@ -16,6 +16,8 @@ fn acts_as_a_program() {
 /// What the other gangs have to compute while this one is out, for a look to count: more than the
 /// lag of the kernel's clock of threads that run.
 const WORK_NS: u64 = 8_000_000;
+/// Looks at gangs that are out.
+const WINDOWS: usize = 6;
 
 /// A program whose members compute while it is in.
 struct Gang {
@@ -87,20 +89,18 @@ fn a_gang_that_is_out_uses_no_processor_time() {
         Manager::start(&["--policy", "gang", "--cpus", &cpus.to_string(), "--quantum", "60ms"]);
     // Each is as large as all that is there besides the masters' processor: one at a time.
     let mut gangs = [(); 3].map(|()| Gang::start(&manager, members));
-    let (mut out, mut others) = (0, 0);
-    for _ in 0..6 {
+    let watched = [(); WINDOWS].map(|()| {
         gangs.rotate_left(1);
         let [gang, rest @ ..] = &mut gangs;
-        let watched = gang.watched_beside(rest);
-        out += watched.0;
-        others += watched.1;
-    }
+        gang.watched_beside(rest)
+    });
+    let out: u64 = watched.iter().map(|it| it.0).sum();
+    let others: u64 = watched.iter().map(|it| it.1).sum();
     println!(
         "measured: {members} members of a gang ran {out} ns while it was out, and the others' \
          {others} ns"
     );
-    assert!(
-        out * 100 <= others,
-        "a gang that was out ran {out} ns, the others {others} ns meanwhile"
-    );
+    // Each by itself: a member may be on its way to sleep at the beginning of one or two.
+    let idle = watched.iter().filter(|(out, others)| out * 100 <= *others).count();
+    assert!(3 * idle >= 2 * WINDOWS, "gangs that were out, and the others meanwhile: {watched:?}");
 }

@@ -9,7 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use support::{EndManagers, cpumgr, errors, eventually, processes_of};
+use support::{
+    ANSWERS_WITHIN, EndManagers, PATIENCE, cpumgr, errors, eventually, processes_of, write_script,
+};
 
 fn socket(dir: &Path) -> PathBuf {
     dir.join("m/app.sock")
@@ -23,6 +25,7 @@ fn run_after(dir: &Path, first: &str, program: &[&str]) -> Command {
     for (variable, _) in ours.get_envs() {
         command.env_remove(variable);
     }
+    command.env(ANSWERS_WITHIN, PATIENCE.as_secs().to_string());
     let empty = dir.join("empty");
     fs::create_dir_all(&empty).unwrap();
     fs::write(empty.join("libgomp.so.1"), "").unwrap();
@@ -238,13 +241,8 @@ fn with_systemd_run<'a>(command: &'a mut Command, dir: &Path, does: &str) -> &'a
     fs::set_permissions(dir.join("runtime"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(dir.join("runtime/systemd/private"), "").unwrap();
     fs::create_dir_all(&tools).unwrap();
-    let script = tools.join("systemd-run");
-    fs::write(
-        &script,
-        format!("#!/bin/sh\necho \"$@\" >> {}\n{does}\n", dir.join("told").display()),
-    )
-    .unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >> {}\n{does}\n", dir.join("told").display());
+    write_script(&tools.join("systemd-run"), &script);
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
     command.env("PATH", path).env("XDG_RUNTIME_DIR", dir.join("runtime"))
 }

@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use support::{EndManagers, copy_program, cpumgr, errors, lengthen_program};
+use support::{
+    ANSWERS_WITHIN, EndManagers, PATIENCE, copy_program, cpumgr, errors, lengthen_program,
+};
 
 /// `cpumgr run` on a socket below `dir`.
 fn run(dir: &Path) -> Command {
@@ -37,6 +39,7 @@ fn installed(dir: &Path, name: &str) -> Command {
     for (variable, _) in ours.get_envs() {
         command.env_remove(variable);
     }
+    command.env(ANSWERS_WITHIN, PATIENCE.as_secs().to_string());
     command.arg("run").arg("--socket").arg(dir.join("m/app.sock"));
     command
 }

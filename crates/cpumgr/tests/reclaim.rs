@@ -80,7 +80,8 @@ fn a_virtual_processor_that_ignores_its_request_is_squeezed_and_set_free_again()
 #[test]
 fn a_virtual_processor_that_follows_is_left_alone() {
     let Some(cpus) = two_processors() else { return };
-    let manager = Manager::start(&["--cpus", &cpus, "--grace", "300ms"]);
+    // Longer than this test takes from the request to its answer.
+    let manager = Manager::start(&["--cpus", &cpus, "--grace", "5s"]);
     let (mut program, _) = with_a_spinner(&manager);
     let _other = manager.program(2, 2);
     let kept = program.until("it keeps one", |seen| seen.processors == 1).cpus;

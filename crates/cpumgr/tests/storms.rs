@@ -56,8 +56,11 @@ fn connections_one_after_the_other_leave_nothing_and_programs_keep_what_they_hav
         drop(connection(&manager.socket()));
     }
     let took = begin.elapsed();
-    // One after them is answered, and what they were is forgotten.
-    assert_eq!(manager.status().programs.len(), 1);
+    // One after them is answered in the end, and what they were is forgotten: as many as the
+    // listener's queue holds stand before it, and a question gives up after some seconds.
+    eventually("one after them is answered", || {
+        cpumgr::status::Report::ask(&manager.socket()).ok().filter(|it| it.programs.len() == 1)
+    });
     eventually("nothing stays open", || (descriptors(&manager) <= before + 1).then_some(()));
     let seen = program.seen();
     assert!(seen.alive && seen.epoch == epoch, "{seen:?}");

@@ -19,6 +19,16 @@ fn acts_as_a_program() {
     support::act_as_a_program();
 }
 
+/// Rings that a program has at once, and how long it takes until it has one more
+/// (`server::program`).
+const RINGS: u64 = 100;
+const RING: Duration = Duration::from_millis(3);
+/// How often a ring wakes the manager at most: it is heard, and the grace of processors that move
+/// ends; after each fourth one the program has rung too often, and may ring again.
+const PASSES: u64 = 3;
+/// What wakes it besides: quanta, looks at what is used, signs of life, this test.
+const PASSES_A_SECOND: u64 = 100;
+
 /// The state letter of a process.
 fn state(pid: u32) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -89,10 +99,12 @@ fn a_program_that_ends_before_it_is_taken_in_is_no_fault_of_the_manager() {
     short.kill();
     manager.signal(SIGCONT);
     let _later = manager.program(1, 1);
+    let field = format!("pid={pid}");
+    let ended =
+        |line: &str| line.contains("ended") && line.split_whitespace().any(|word| word == field);
+    eventually("the log says that it ended", || manager.log().lines().any(ended).then_some(()));
     let log = manager.log();
-    let ended = log.lines().find(|line| line.contains(&pid.to_string()));
     assert!(!log.contains("WARN"), "{log}");
-    assert!(ended.is_some_and(|line| line.contains("ended")), "{log}");
 }
 
 #[test]
@@ -150,7 +162,8 @@ fn random_bytes_at_full_speed_leave_two_others_alone() {
         let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", manager.pid())).unwrap();
         stat.split(' ').next().unwrap().parse().unwrap()
     };
-    let (begin, cpu) = (Instant::now(), used());
+    let passes = || cpumgr::metrics::ask(&manager.socket()).unwrap().passes.count();
+    let (begin, cpu, passes_before) = (Instant::now(), used(), passes());
     let mut answered = 0;
     while begin.elapsed() < Duration::from_secs(2) {
         for neighbour in &mut neighbours {
@@ -162,14 +175,18 @@ fn random_bytes_at_full_speed_leave_two_others_alone() {
             answered += 1;
         }
     }
-    let share = (used() - cpu) as f64 / begin.elapsed().as_nanos() as f64;
+    let (passes, elapsed) = (passes() - passes_before, begin.elapsed());
+    let share = (used() - cpu) as f64 / elapsed.as_nanos() as f64;
+    // Not the time that it used, which is the machine's: how often it was woken. The neighbours
+    // ring as often as they may, too. Without the limit it is woken all the time.
+    let rings = 3 * (RINGS + u64::try_from(elapsed.as_nanos() / RING.as_nanos()).unwrap());
+    let allowed = PASSES * rings + PASSES_A_SECOND * (elapsed.as_secs() + 1);
     println!(
-        "{answered} requests answered; the manager used {:.1} % of a processor",
+        "measured: {answered} requests answered; the manager was woken {passes} times, {allowed} \
+         are allowed, and used {:.1} % of a processor",
         share * 100.0
     );
-    // An unoptimised build that hears 333 rings a second; without the limit it is most of a
-    // processor.
-    assert!(share < 0.3, "the manager used {share} of a processor");
+    assert!(passes <= allowed, "the manager was woken {passes} times, {allowed} are allowed");
     for program in manager.status().programs {
         assert!((1..=2).contains(&program.request) && program.granted >= 1, "{program:?}");
         assert_eq!(program.speedup, None, "random bytes are no report: {program:?}");

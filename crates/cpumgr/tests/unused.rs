@@ -50,7 +50,10 @@ fn a_program_that_asks_for_everything_and_sleeps_takes_nothing_from_one_that_wor
     let mut liar = manager.program(u32::MAX, u32::MAX);
     liar.until("it is alone", |seen| seen.processors == 2);
     let mut program = working(&manager);
-    program.until("they share first", |seen| seen.processors == 1 && !seen.shared);
+    // For some windows, in which this test may not have run.
+    program.until("they share first", |seen| {
+        !seen.shared && (seen.processors == 1 || seen.processors == 2 && seen.dedicated)
+    });
     has_both(&mut program);
     assert!(liar.seen().shared && liar.seen().processors == 1);
 

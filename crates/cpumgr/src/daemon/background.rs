@@ -28,6 +28,7 @@ use crate::instance::{beside, prepare_directory};
 use crate::kernel::Linux;
 use crate::masks;
 use crate::own_file;
+use crate::patience::patience;
 use crate::server::Settings;
 use crate::service::passed::{self, Listener};
 
@@ -338,12 +339,12 @@ pub(super) fn begin_anew(options: &Options, settings: Settings, listener: Listen
 /// Why not, for people.
 pub(crate) fn can_begin_anew() -> Result<(), String> {
     let path = own_program().map_err(|error| error.to_string())?;
-    runs(&path).map_err(|why| {
+    runs(&path, patience(VERSION_TIME)).map_err(|why| {
         format!("{} cannot be started ({why}), so this manager goes on as it is", path.display())
     })
 }
 
-fn runs(path: &Path) -> Result<(), String> {
+fn runs(path: &Path, time: Duration) -> Result<(), String> {
     let mut command = Command::new(path);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
@@ -352,14 +353,12 @@ fn runs(path: &Path) -> Result<(), String> {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(format!("with --version it ended with {status}")),
-            Ok(None) if begin.elapsed() < VERSION_TIME => {
-                std::thread::sleep(Duration::from_millis(1))
-            }
+            Ok(None) if begin.elapsed() < time => std::thread::sleep(Duration::from_millis(1)),
             Ok(None) => {
                 // It may end at this moment; it is waited for in both cases.
                 let _killed: io::Result<()> = child.kill();
                 let _ended: io::Result<ExitStatus> = child.wait();
-                return Err(format!("it did not say its version within {VERSION_TIME:?}"));
+                return Err(format!("it did not say its version within {time:?}"));
             }
             Err(error) => return Err(error.to_string()),
         }
@@ -429,17 +428,23 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_fails_or_hangs_is_not_begun_anew() {
         let dir = tempfile::tempdir().unwrap();
-        let of = |name: &str, text: &str, mode: u32| {
+        let long = Duration::from_secs(20);
+        let of = |name: &str, text: &str, mode: u32, time: Duration| {
             let path = dir.path().join(name);
-            fs::write(&path, text).unwrap();
+            // By another process: a file that this one had open for writing while another test's
+            // thread forked cannot be run until that child becomes its program (ETXTBSY).
+            let mut writer = std::process::Command::new("sh");
+            writer.args(["-c", "printf %s \"$1\" > \"$2\"", "sh", text]).arg(&path);
+            assert!(writer.status().unwrap().success());
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            runs(&path)
+            runs(&path, time)
         };
-        assert_eq!(of("good", "#!/bin/sh\nexit 0\n", 0o755), Ok(()));
-        assert!(of("bad", "#!/bin/sh\nexit 3\n", 0o755).unwrap_err().contains('3'));
-        assert!(of("data", "#!/bin/sh\n", 0o644).is_err());
-        assert!(of("hangs", "#!/bin/sh\nexec sleep 1000\n", 0o755).unwrap_err().contains("within"));
-        assert!(runs(&dir.path().join("nothing")).is_err());
+        assert_eq!(of("good", "#!/bin/sh\nexit 0\n", 0o755, long), Ok(()));
+        assert!(of("bad", "#!/bin/sh\nexit 3\n", 0o755, long).unwrap_err().contains('3'));
+        assert!(of("data", "#!/bin/sh\n", 0o644, long).is_err());
+        let hangs = of("hangs", "#!/bin/sh\nexec sleep 1000\n", 0o755, VERSION_TIME);
+        assert!(hangs.unwrap_err().contains("within"));
+        assert!(runs(&dir.path().join("nothing"), long).is_err());
     }
 
     #[test]

@@ -2,6 +2,22 @@
 
 use super::*;
 
+/// How long another test's child may have copies of this process's descriptors, its locks and
+/// listeners among them: until it becomes its program.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What succeeds once such copies are gone.
+fn soon<T>(mut attempt: impl FnMut() -> Result<T, InstanceError>) -> T {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(error) if begin.elapsed() >= PATIENCE => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
 #[test]
 fn the_second_manager_is_told_about_the_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -11,7 +27,7 @@ fn the_second_manager_is_told_about_the_first() {
     assert!(matches!(error, InstanceError::Running { .. }), "{error}");
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     drop(first);
-    drop(Instance::claim(&socket).unwrap());
+    drop(soon(|| Instance::claim(&socket)));
     assert!(!socket.exists());
 }
 
@@ -33,7 +49,7 @@ fn one_that_was_killed_this_moment_is_waited_for() {
     assert!(matches!(super::lock(&socket, &lock), Err(InstanceError::Running { .. })));
     is_asked.send(()).unwrap();
     // Its lock falls at some time from now on.
-    drop(Instance::claim(&socket).unwrap());
+    drop(Instance::claim_within(&socket, false, PATIENCE).unwrap());
     ending.join().unwrap();
 }
 
@@ -44,7 +60,7 @@ fn a_dead_managers_socket_is_replaced() {
     let mut first = Instance::claim(&socket).unwrap();
     drop(first.listen().unwrap());
     assert!(socket.exists(), "as after SIGKILL: the file is there, no process listens");
-    let _listener = first.listen().unwrap();
+    let _listener = soon(|| first.listen());
     fdpass::connect(&socket, Duration::from_secs(5)).unwrap();
 }
 
@@ -73,7 +89,7 @@ fn a_manager_whose_lock_file_was_removed_is_one_still() {
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     assert_eq!(file_at(&socket), made, "the socket file is the first one's");
     drop(listener);
-    drop(Instance::claim(&socket).unwrap());
+    drop(soon(|| Instance::claim(&socket)));
 }
 
 #[test]
@@ -112,7 +128,7 @@ fn a_file_that_only_happens_to_have_the_lock_s_name_is_left_alone() {
         "an ended manager leaves an empty lock file"
     );
     fs::write(&lock, "version = 4\n").unwrap();
-    let error = Instance::claim(&socket).unwrap_err().to_string();
+    let error = Instance::claim_within(&socket, false, PATIENCE).unwrap_err().to_string();
     assert!(error.contains("Cargo.lock") && error.contains("process number"), "{error}");
     assert_eq!(fs::read_to_string(&lock).unwrap(), "version = 4\n");
 }
@@ -125,7 +141,7 @@ fn the_own_socket_is_removed_at_the_end_and_a_file_put_in_its_place_is_not() {
     let _listener = instance.listen().unwrap();
     drop(instance);
     assert!(!socket.exists());
-    let mut instance = Instance::claim(&socket).unwrap();
+    let mut instance = soon(|| Instance::claim(&socket));
     let _listener = instance.listen().unwrap();
     fs::rename(&socket, dir.path().join("elsewhere")).unwrap();
     fs::write(&socket, "precious").unwrap();

@@ -17,11 +17,12 @@ use crate::config::Sources;
 use crate::daemon::{BACKGROUND_IDLE, Options, background, fresh};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::instance::{Holder, InstanceError};
+use crate::patience::patience;
 use crate::{administration, instance, machine, status};
 
 /// How long an answer of the manager may take: a manager that lives and is silent for longer counts
 /// as hung (D5). Its quantum, which could make that longer, is not known before it answers.
-const ANSWER: Duration = Duration::from_secs(1);
+const USUAL_ANSWER: Duration = Duration::from_secs(1);
 /// The interval at which a program in the queue looks whether the manager still answers.
 const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
 /// How long a manager may take to be there.
@@ -33,6 +34,10 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(2);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+fn answer_time() -> Duration {
+    patience(USUAL_ANSWER)
+}
 
 /// Sees to it that a manager answers at `socket` and knows that this process is going to be a
 /// program.
@@ -100,7 +105,7 @@ pub(crate) fn ensure_manager(
                 // Another starter may have been faster: look again under the lock. No process keeps
                 // the lock while it waits in a queue.
                 let _lock = instance::lock_start(socket, START)?;
-                if Connection::open(socket, ANSWER).is_err()
+                if Connection::open(socket, answer_time()).is_err()
                     && start(socket, policy)? == Started::AnotherRuns
                     && hidden.get_or_insert_with(Instant::now).elapsed() >= between
                 {
@@ -192,7 +197,7 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
 /// however long the program takes to its first region. The kernel knows us by the process, which
 /// exec does not change.
 fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<Lacks, ConnectError> {
-    let connection = Connection::open(socket, ANSWER)?;
+    let connection = Connection::open(socket, answer_time())?;
     connection.send(&ToManager::Announce { attach: !args.no_attach })?;
     let lacks = match connection.receive()?.0 {
         FromManager::Announced { narrow, kept } => Lacks::of(narrow, kept),
@@ -285,7 +290,7 @@ fn submit(
     begin: &mut Instant,
     warn: &impl Fn(&str),
 ) -> Result<Lacks, ConnectError> {
-    let connection = Connection::open(socket, ANSWER)?;
+    let connection = Connection::open(socket, answer_time())?;
     let request = std::thread::available_parallelism()
         .map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let words = args.command.iter().map(|word| word.to_string_lossy());
@@ -343,7 +348,7 @@ fn submit(
 
 /// Whether the manager answers a question.
 fn answers(socket: &Path) -> Result<(), ConnectError> {
-    let connection = Connection::open(socket, ANSWER)?;
+    let connection = Connection::open(socket, answer_time())?;
     connection.send(&ToManager::Status)?;
     connection.receive().map(drop)
 }

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 
 use cpumgr::administration::QueueReport;
 use platform::affinity::{CpuSet, Tid, affinity, current_tid, set_affinity};
-use support::{Manager, cpumgr, errors, eventually, two_processors};
+use support::{ANSWERS_WITHIN, Manager, cpumgr, errors, eventually, two_processors};
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]

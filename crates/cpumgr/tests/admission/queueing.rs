@@ -7,13 +7,18 @@ fn queue(manager: &Manager) -> QueueReport {
 }
 
 /// A submitted `cat`, which runs until its input ends.
-fn submitted(manager: &Manager) -> Child {
+fn submission(manager: &Manager) -> Command {
     let mut command = cpumgr();
     command
         .args(["submit", "--preload", "never", "--socket"])
         .arg(manager.socket())
         .args(["--", "cat"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn submitted(manager: &Manager) -> Child {
+    submission(manager).spawn().unwrap()
 }
 
 #[test]
@@ -54,7 +59,7 @@ fn a_program_that_waits_for_a_manager_that_was_stopped_says_so_and_waits_on() {
     let manager = Manager::start(&["--mpl", "1"]);
     let mut first = submitted(&manager);
     eventually("the first runs", || (queue(&manager).queue.running == 1).then_some(()));
-    let mut second = submitted(&manager);
+    let mut second = submission(&manager).env_remove(ANSWERS_WITHIN).spawn().unwrap();
     eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
     manager.signal(nix::libc::SIGSTOP);
     let mut lines =

@@ -35,6 +35,8 @@ fn dss_shares_in_proportion_to_requests() {
     let p = stage.processors() as usize;
     // P + 1 are wanted: one each, and the rest is the first one's. 2: (1, 1); 8: (7, 1).
     let mut programs = stage.programs(&[p as u32, 1]);
+    // A second one that sleeps would have its part only until that is found out (`unused`).
+    assert_eq!(programs[1].ask("hogs 1"), "hogging");
     stage.until("one is left for the second", |now| numbers(now, &programs) == [p - 1, 1]);
     // 1 + 1 fits.
     programs[0].ask("request 1");
@@ -86,16 +88,19 @@ fn cluster_hands_out_clusters_that_lie_in_one_node() {
 
 #[test]
 fn dss_ts_gives_more_programs_than_processors_the_same_time() {
-    let Some(stage) = stage(&["dss-ts"], "5ms") else { return };
+    const QUANTUM_NS: u64 = 5_000_000;
+    let Some(stage) = stage(&["dss-ts"], &format!("{QUANTUM_NS}ns")) else { return };
     let p = stage.processors() as usize;
     let mut programs = stage.programs(&vec![p as u32; p + 1]);
     stage.until("all share", |now| {
         now.parts.len() == p + 1 && now.parts.values().all(|part| part.shared)
     });
     // Each is on a crowded processor in turn: over P + 1 quanta all get the same. 12 such rounds.
-    let moments = stage.watch(12 * (p + 1));
+    // A moment at which the machine stood still counts as a few quanta.
+    let times = |moments: &[Moment]| processor_time(moments, 3 * QUANTUM_NS);
+    let moments = stage.watch_until_even(12 * (p + 1), 0.25, times);
     assert!(moments.iter().all(|now| now.parts.values().all(|part| part.cpus.len() == 1)));
-    let times = processor_time(&moments);
+    let times = times(&moments);
     assert!(spread(&times) < 0.25, "{times:?}");
     // One less than that, and none shares.
     programs.pop().unwrap().kill();

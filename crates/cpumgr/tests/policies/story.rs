@@ -201,7 +201,30 @@ impl Stage {
     /// The moments from now on, as soon as there are enough. However slow the machine: they only
     /// must keep coming.
     pub(crate) fn watch(&self, moments: usize) -> Vec<Moment> {
+        self.watch_from(monotonic_ns(), moments)
+    }
+
+    /// The same as soon as the times of programs in them differ by less than `bound`, or five times
+    /// as many: one turn during which the machine stood still is lost in later ones, and what is
+    /// uneven by itself stays so.
+    pub(crate) fn watch_until_even(
+        &self,
+        moments: usize,
+        bound: f64,
+        times: impl Fn(&[Moment]) -> BTreeMap<u32, f64>,
+    ) -> Vec<Moment> {
         let begin = monotonic_ns();
+        let mut seen = Vec::new();
+        for part in 1..=5 {
+            seen = self.watch_from(begin, part * moments);
+            if spread(&times(&seen)) < bound {
+                break;
+            }
+        }
+        seen
+    }
+
+    fn watch_from(&self, begin: u64, moments: usize) -> Vec<Moment> {
         let mut seen = Vec::new();
         while seen.len() <= moments {
             let before = seen.len();
@@ -223,11 +246,12 @@ pub(crate) fn turns(moments: &[Moment]) -> Vec<BTreeSet<u32>> {
     turns
 }
 
-/// The processor time of each program: a shared processor counts in parts.
-pub(crate) fn processor_time(moments: &[Moment]) -> BTreeMap<u32, f64> {
+/// The processor time of each program: a shared processor counts in parts, and no moment as more
+/// than `longest`, in ns.
+pub(crate) fn processor_time(moments: &[Moment], longest: u64) -> BTreeMap<u32, f64> {
     let mut times = BTreeMap::new();
     for pair in moments.windows(2) {
-        let passed = (pair[1].t_ns - pair[0].t_ns) as f64;
+        let passed = (pair[1].t_ns - pair[0].t_ns).min(longest) as f64;
         let users =
             |cpu: CpuId| pair[0].parts.values().filter(|part| part.cpus.contains(cpu)).count();
         for (pid, part) in &pair[0].parts {

@@ -152,8 +152,9 @@ fn vtq_dss_gives_unequal_requests_the_same_processor_time() {
     // 100 turns of each the times differ by less than 10 %.
     let requests = [p, (p * 3 / 4).max(2), (p * 2 / 3).max(2)];
     let programs = stage.programs(&requests);
-    let moments = stage.watch(400);
-    let times = processor_time(&moments);
+    let times = |moments: &[Moment]| processor_time(moments, u64::MAX);
+    let moments = stage.watch_until_even(400, 0.1, times);
+    let times = times(&moments);
     assert_eq!(times.len(), programs.len());
     assert!(spread(&times) < 0.1, "{times:?}");
     for pid in pids(&programs) {

@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{EndManagers, Manager, Program, cpumgr, errors, eventually, processes_of};
+use crate::support::{
+    ANSWERS_WITHIN, EndManagers, Manager, Program, cpumgr, errors, eventually, processes_of,
+};
 use crate::{run, shell};
 
 #[test]
@@ -96,6 +98,7 @@ fn a_stopped_manager_holds_a_program_up_for_a_second() {
     manager.signal(nix::libc::SIGSTOP);
     let begin = std::time::Instant::now();
     let mut command = cpumgr();
+    command.env_remove(ANSWERS_WITHIN);
     command.arg("run").arg("--socket").arg(manager.socket()).args([
         "--",
         "sh",
@@ -166,7 +169,9 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
 
 #[test]
 fn a_manager_waits_for_an_announced_program_longer_than_it_idles() {
-    let mut manager = Manager::start(&["--idle-exit", "100ms"]);
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("cpumgr.toml");
+    let mut manager = Manager::start_to_stay(&config);
     let mut command = cpumgr();
     command.arg("run").arg("--socket").arg(manager.socket()).args([
         "--",
@@ -183,6 +188,7 @@ fn a_manager_waits_for_an_announced_program_longer_than_it_idles() {
     )
     .unwrap();
     assert_eq!(line, "here\n");
+    manager.may_leave_after(&config, "100ms");
     let pidfd =
         platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
     let waited = platform::process::wait_readable(
@@ -218,6 +224,7 @@ fn a_stopped_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second()
     std::fs::remove_file(manager.socket()).unwrap();
     let begin = std::time::Instant::now();
     let mut command = cpumgr();
+    command.env_remove(ANSWERS_WITHIN);
     command.arg("run").arg("--socket").arg(manager.socket()).args([
         "--",
         "sh",

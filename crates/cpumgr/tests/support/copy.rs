@@ -1,5 +1,6 @@
-//! Copies of programs that a test runs.
+//! Programs that a test makes and runs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,6 +11,12 @@ use std::process::Command;
 /// copy in the meantime fails with ETXTBSY.
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
     made(Command::new("cp").arg("--").arg(from.as_ref()).arg(to));
+}
+
+/// Writes a script by another process, for the same reason.
+pub(crate) fn write_script(path: &Path, text: &str) {
+    made(Command::new("sh").args(["-c", "printf %s \"$1\" > \"$2\"", "sh", text]).arg(path));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Makes a program's file this many bytes long; the end is a hole.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use platform::process::{self, Pid};
 
 use super::leaks;
-use super::{Program, eventually};
+use super::{PATIENCE, Program, eventually};
 
 /// The manager's program.
 pub(crate) const CPUMGR: &str = env!("CARGO_BIN_EXE_cpumgr");
@@ -14,6 +14,10 @@ pub(crate) const CPUMGR: &str = env!("CARGO_BIN_EXE_cpumgr");
 /// Names the manager's program where it is not where it was built: in the guest of
 /// `cargo xtask vm smp`.
 const ELSEWHERE: &str = "CPUMGR_TEST_MANAGER";
+
+/// How long `cpumgr run` waits for an answer, and the manager for a program's version, in seconds;
+/// read by debug builds (`cpumgr::patience`).
+pub(crate) const ANSWERS_WITHIN: &str = "NANOS_PATIENCE";
 
 /// A command line of ours without the environment's opinions.
 pub(crate) fn cpumgr() -> Command {
@@ -26,6 +30,8 @@ pub(crate) fn cpumgr() -> Command {
     // Whatever is configured on the machine of the tests.
     command.env("CPUMGR_CONFIG", "none");
     command.env("CPUMGR_HISTORY", "off");
+    // How fast it answers is the machine's.
+    command.env(ANSWERS_WITHIN, PATIENCE.as_secs().to_string());
     command
 }
 
@@ -44,6 +50,20 @@ impl Manager {
         let mut manager = Self { child: spawn(dir.path(), options), dir, leaks };
         manager.wait_until_it_answers();
         manager
+    }
+
+    /// Starts one that does not leave by itself before it [may](Self::may_leave_after): however long
+    /// its first program takes to come.
+    pub(crate) fn start_to_stay(config: &Path) -> Self {
+        std::fs::write(config, "idle-exit = \"never\"\n").unwrap();
+        Self::start(&["--config", config.to_str().unwrap()])
+    }
+
+    /// From now on it leaves when no program has been there for this time.
+    pub(crate) fn may_leave_after(&self, config: &Path, time: &str) {
+        std::fs::write(config, format!("idle-exit = \"{time}\"\n")).unwrap();
+        let output = cpumgr().arg("reload").arg("--socket").arg(self.socket()).output().unwrap();
+        assert!(output.status.success(), "{}", super::errors(&output));
     }
 
     /// Starts another one in place of one that ended.
