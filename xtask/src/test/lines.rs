@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use procfs::process::Process;
 
 /// How long what ends by itself after the program may take.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
@@ -58,11 +59,22 @@ pub(super) fn each(
 }
 
 /// Kills all processes but this one that have `pipe` open, and says which they were.
+///
+/// Children of this one are left alone: the program has ended, and any other one has what this
+/// process had open only until its own program begins.
 fn kill_holders(pipe: &std::path::Path) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let others = pids.filter(|pid| pid.cast_unsigned() != std::process::id());
+    let own = std::process::id().cast_signed();
+    let others = pids.filter(|pid| *pid != own && !is_started_by(own, *pid));
     others.filter_map(|pid| kill_holder(pid, pipe)).collect()
+}
+
+/// True for a child of the process `parent`. The first process of all has as children what lost
+/// its own parent, too: it is taken to have started none.
+fn is_started_by(parent: i32, pid: i32) -> bool {
+    let stat = || Process::new(pid)?.stat();
+    parent != 1 && stat().is_ok_and(|stat| stat.ppid == parent)
 }
 
 fn kill_holder(pid: i32, pipe: &std::path::Path) -> Option<String> {
@@ -117,7 +129,17 @@ mod tests {
         // It would run for ever.
         let (said, left) = run("tail -f /dev/null & echo one; echo two", Duration::ZERO);
         assert_eq!(said, ["one", "two"]);
-        assert!(!left.is_empty() && left[0].contains("tail -f /dev/null"), "{left:?}");
+        assert!(left.iter().any(|left| left.contains("tail -f /dev/null")), "{left:?}");
+    }
+
+    #[test]
+    fn another_child_of_this_process_that_has_the_pipe_is_left_alone() {
+        let mut reader = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pipe = reader.stdin.take().unwrap();
+        let shown = std::fs::read_link(format!("/proc/self/fd/{}", pipe.as_raw_fd())).unwrap();
+        assert_eq!(kill_holders(&shown), [""; 0]);
+        drop(pipe);
+        assert!(reader.wait().unwrap().success(), "it was killed");
     }
 
     #[test]

@@ -223,6 +223,7 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
 mod tests {
     use super::*;
     use platform::affinity::current_tid;
+    use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
     #[test]
@@ -270,18 +271,31 @@ mod tests {
         assert_eq!(shares.busy(), 3);
     }
 
+    /// Ends a thread that runs until then.
+    struct Over<'a>(&'a AtomicBool);
+
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
     #[test]
     fn a_look_tells_threads_that_run_from_those_that_sleep() {
         let shares = Shares::default();
         let own = shares.enroll(Some(current_tid()));
+        let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let is_over = &is_over;
+            // Also where the test fails: the scope waits for the thread.
+            let over = Over(is_over);
             let (tid, other) = std::sync::mpsc::channel();
             let (wake, sleep) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
                 tid.send(current_tid()).expect("it is waited for");
                 sleep.recv().expect("it is woken");
-                let begin = Instant::now();
-                while begin.elapsed() < Duration::from_millis(300) {
+                // However seldom the looks come: until one has seen it.
+                while !is_over.load(Relaxed) {
                     std::hint::spin_loop();
                 }
             });
@@ -297,6 +311,7 @@ mod tests {
             comes_to(0);
             wake.send(()).expect("it sleeps");
             comes_to(1);
+            drop(over);
         });
     }
 }

@@ -13,9 +13,14 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
+/// How long another thread may take to begin with a part.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Waits until another thread has a part of the sort, then forks, once.
 struct Fork {
     main: std::thread::ThreadId,
+    /// When the sort began.
+    since: Instant,
     began: AtomicBool,
     child: AtomicI32,
     writes: i32,
@@ -30,7 +35,12 @@ impl Fork {
             while self.child.load(Acquire) < 0 && begin.elapsed() < Duration::from_secs(10) {
                 std::thread::yield_now();
             }
-        } else if self.child.load(Acquire) < 0 && self.began.load(Acquire) {
+        } else if !self.began.load(Acquire) {
+            // The sort is not over before another thread has a processor.
+            if self.since.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        } else if self.child.load(Acquire) < 0 {
             let pid = forked();
             if pid == 0 {
                 // SAFETY: - descriptors of this process; its reports go to the parent.
@@ -55,6 +65,7 @@ fn a_child_that_lacks_a_part_of_the_sort_is_ended_before_it_sees_the_slice() {
         (0..200_000_u64).map(|i| (i * 7_919 % 200_003).to_string()).collect();
     let fork = Fork {
         main: std::thread::current().id(),
+        since: Instant::now(),
         began: AtomicBool::new(false),
         child: AtomicI32::new(-1),
         writes,

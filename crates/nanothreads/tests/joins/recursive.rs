@@ -361,14 +361,24 @@ fn the_second_half_sees_what_was_written_before_and_its_writes_are_seen_after() 
 fn both_halves_run_at_the_same_time_when_there_are_processors() {
     own_process!();
     let _turn = processors(2);
-    let (first, second) = (AtomicU32::new(0), AtomicU32::new(0));
+    // Where another thread is late, or has no processor, the first half goes on without it.
     let meet = |own: &AtomicU32, other: &AtomicU32| {
         own.store(1, Release);
         let begin = Instant::now();
-        while other.load(Acquire) == 0 {
-            assert!(begin.elapsed() < Duration::from_secs(20), "the other half was not begun");
+        while other.load(Acquire) == 0 && begin.elapsed() < Duration::from_millis(100) {
             std::thread::yield_now();
         }
+        other.load(Acquire) == 1
     };
-    join(|| meet(&first, &second), || meet(&second, &first));
+    let (begin, mut tries) = (Instant::now(), 0);
+    loop {
+        let (first, second) = (AtomicU32::new(0), AtomicU32::new(0));
+        // A half that runs after the other one is not met by it.
+        let met = join(|| meet(&first, &second), || meet(&second, &first));
+        if met == (true, true) {
+            return;
+        }
+        tries += 1;
+        assert!(begin.elapsed() < Duration::from_secs(20), "{tries} joins, the last one {met:?}");
+    }
 }

@@ -89,23 +89,33 @@ fn processor_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Processor time that 63 members spend while the first holds them up for a while.
-fn cost_of_waiting(hold_up: impl FnOnce(&(dyn Fn() + Sync))) -> Duration {
+/// Processor time that 63 members may spend while the first holds them up.
+const ALLOWED: Duration = Duration::from_millis(150);
+
+/// What they spend, at least: what others do on the processor may make their way to sleep long once
+/// or twice, and members that do not sleep spend as much each time.
+fn cost_of_waiting(hold_up: impl Fn(&(dyn Fn() + Sync))) -> Duration {
     const HELD_UP: Duration = Duration::from_millis(400);
-    let spent = Mutex::new(Duration::MAX);
-    hold_up(&|| {
-        let (start, before) = (Instant::now(), processor_time());
-        // The hold-up itself: what is measured is what the others do meanwhile.
-        while start.elapsed() < HELD_UP {
-            std::thread::sleep(Duration::from_millis(50));
+    let least = Mutex::new(Duration::MAX);
+    for _ in 0..3 {
+        hold_up(&|| {
+            let (start, before) = (Instant::now(), processor_time());
+            // The hold-up itself: what is measured is what the others do meanwhile.
+            while start.elapsed() < HELD_UP {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let spent = processor_time() - before;
+            let mut least = lock(&least);
+            *least = spent.min(*least);
+        });
+        if *lock(&least) < ALLOWED {
+            break;
         }
-        *lock(&spent) = processor_time() - before;
-    });
-    into_inner(spent)
+    }
+    into_inner(least)
 }
 
 fn waiting_costs_no_processor_time() {
-    const ALLOWED: Duration = Duration::from_millis(150);
     // Creates the threads.
     par_for(0..MEMBERS).run(|_| {});
     let ordered = cost_of_waiting(|hold_up| {

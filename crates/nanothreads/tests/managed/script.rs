@@ -13,6 +13,7 @@ use platform::clock::monotonic_ns;
 use platform::event::Doorbell;
 use platform::fdpass;
 use platform::process::wait_readable;
+use platform::{SysError, SysResult};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -124,10 +125,15 @@ impl Script {
                 left_waiting.push(hear(listener));
             }
             let area = DomainArea::create(monotonic_ns()).expect("an area");
-            let (socket, ToManager::Join) = hear(listener) else {
-                panic!("the program says something else than `join`");
-            };
-            answer(&socket, &FromManager::Joined { line: 0 }, &[area.descriptor().as_fd()]);
+            // The program comes anew where the answer took too long.
+            eventually("the program hears that it joined", || {
+                let (socket, ToManager::Join) = hear(listener) else {
+                    panic!("the program says something else than `join`");
+                };
+                let joined = FromManager::Joined { line: 0 };
+                let sent = try_answer(&socket, &joined, &[area.descriptor().as_fd()]);
+                sent.and_then(|()| is_closed(&socket)).map_err(must_be_gone).is_ok()
+            });
             area
         });
         Self {
@@ -213,8 +219,29 @@ pub(crate) fn hear(listener: &OwnedFd) -> (OwnedFd, ToManager) {
 }
 
 fn answer(socket: &OwnedFd, message: &FromManager, descriptors: &[BorrowedFd<'_>]) {
+    try_answer(socket, message, descriptors).expect("the program listens");
+}
+
+/// Fails where the program has given up, as [`must_be_gone`] says.
+fn try_answer(
+    socket: &OwnedFd,
+    message: &FromManager,
+    descriptors: &[BorrowedFd<'_>],
+) -> SysResult<()> {
     let packet = message::encode(message).expect("an answer");
-    fdpass::send(socket, &packet, descriptors).expect("the program listens");
+    fdpass::send(socket, &packet, descriptors)
+}
+
+/// Waits until the program closes a connection. Fails where it has not read the answer before.
+fn is_closed(socket: &OwnedFd) -> SysResult<()> {
+    let (length, _) = fdpass::recv(socket, &mut [0; 1], Some(PATIENCE))?;
+    assert_eq!(length, 0, "the program has nothing more to say");
+    Ok(())
+}
+
+/// The program hung up, without the answer.
+fn must_be_gone(error: SysError) {
+    assert!(error.is(libc::EPIPE) || error.is(libc::ECONNRESET), "{error}");
 }
 
 /// Runs a test with the process's script, alone, on a thread of its own, which is the program's

@@ -330,9 +330,11 @@ fn tasks_are_awaited_in_tokio_of_one_thread_and_of_several() {
             let panicked = tokio::spawn(async { spawn(|| panic!("planted")).await }).await;
             assert!(panicked.expect_err("it panics").is_panic());
             // A future that is dropped in the middle, as by a timeout.
-            let late = spawn(|| thread::sleep(Duration::from_millis(50)));
+            let (go, gone) = channel::<()>();
+            let late = spawn(move || gone.recv().is_err());
             let lost = tokio::time::timeout(Duration::from_millis(1), late).await;
-            assert!(lost.is_err());
+            assert!(lost.is_err(), "it cannot have gone");
+            drop(go);
         });
     };
     use tokio::runtime::Builder;

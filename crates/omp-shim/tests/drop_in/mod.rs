@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// A program that runs longer than this hangs.
 const LIMIT: Duration = Duration::from_secs(50);
+/// The same for one whose threads take turns on one processor: whatever else runs there has a turn
+/// of its own at each of theirs.
+pub(crate) const LIMIT_OF_TURNS: Duration = Duration::from_secs(200);
 
 pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
@@ -128,11 +131,16 @@ pub(crate) fn clean(program: impl AsRef<OsStr>, library: Option<&Path>) -> Comma
 
 /// Runs a program to its end, or kills it after [`LIMIT`]. Its output must be short: no thread
 /// reads it meanwhile.
-pub(crate) fn finish(mut command: Command) -> Output {
+pub(crate) fn finish(command: Command) -> Output {
+    finish_within(LIMIT, command)
+}
+
+/// The same, or kills it after `limit`.
+pub(crate) fn finish_within(limit: Duration, mut command: Command) -> Output {
     let mut child = command.spawn().unwrap();
     let started = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if started.elapsed() > LIMIT {
+        if started.elapsed() > limit {
             child.kill().unwrap();
             let output = child.wait_with_output().unwrap();
             panic!("{command:?} hangs; it said: {}", String::from_utf8_lossy(&output.stderr));
@@ -151,8 +159,13 @@ pub(crate) fn said(output: &Output) -> (String, String) {
 
 /// Runs a program that must end well and say "ok" and nothing else.
 pub(crate) fn must_be_ok(command: Command) {
+    must_be_ok_within(LIMIT, command);
+}
+
+/// The same, within `limit`.
+pub(crate) fn must_be_ok_within(limit: Duration, command: Command) {
     let shown = format!("{command:?}");
-    must_say(&finish(command), "ok\n", &shown);
+    must_say(&finish_within(limit, command), "ok\n", &shown);
 }
 
 /// The program must have ended well and said this and nothing else.

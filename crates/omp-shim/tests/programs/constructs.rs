@@ -1,7 +1,7 @@
 //! The constructs: regions, loops, synchronisation, tasks, cancellation.
 
 use crate::drop_in::{finish, must_say};
-use crate::{Subject, run};
+use crate::{Subject, run, take_turns};
 
 #[test]
 fn regions_have_the_size_and_the_threads_that_they_ask_for() {
@@ -39,16 +39,16 @@ fn a_threads_errno_is_the_same_after_every_construct() {
 
 #[test]
 fn two_threads_on_one_processor_take_no_more_turns_than_their_barriers_need() {
-    run("turns", &[]);
-    run("turns", &[("OMP_WAIT_POLICY", "active")]);
+    take_turns("turns", &[]);
+    take_turns("turns", &[("OMP_WAIT_POLICY", "active")]);
 }
 
 #[test]
 fn two_threads_on_one_processor_wait_for_each_other_in_any_way_and_share_no_state() {
-    run("one_processor", &[]);
-    run("one_processor", &[("OMP_WAIT_POLICY", "active")]);
-    run("one_processor", &[("OMP_WAIT_POLICY", "passive")]);
-    run("one_processor", &[("OMP_PROC_BIND", "true"), ("OMP_CANCELLATION", "true")]);
+    take_turns("one_processor", &[]);
+    take_turns("one_processor", &[("OMP_WAIT_POLICY", "active")]);
+    take_turns("one_processor", &[("OMP_WAIT_POLICY", "passive")]);
+    take_turns("one_processor", &[("OMP_PROC_BIND", "true"), ("OMP_CANCELLATION", "true")]);
 }
 
 #[test]

@@ -21,7 +21,9 @@ mod process;
 mod sanitizers;
 mod symbols;
 
-use drop_in::{Fresh, clean, compile, finish, must_be_ok, said, shim};
+use drop_in::{
+    Fresh, LIMIT_OF_TURNS, clean, compile, finish, must_be_ok, must_be_ok_within, said, shim,
+};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -54,6 +56,15 @@ impl Subject {
 
 /// Runs test program `name` with these variables.
 fn run(name: &str, variables: &[(&str, &str)]) {
+    run_by(name, variables, must_be_ok);
+}
+
+/// The same for one whose threads take turns on one processor.
+fn take_turns(name: &str, variables: &[(&str, &str)]) {
+    run_by(name, variables, |command| must_be_ok_within(LIMIT_OF_TURNS, command));
+}
+
+fn run_by(name: &str, variables: &[(&str, &str)], must_be_ok: impl FnOnce(Command)) {
     // Bodies may end with jumps, as in programs that are compiled for speed.
     let options = ["-lpthread", "-foptimize-sibling-calls"];
     let Some(subject) = Subject::new(name, &options) else { return };
