@@ -71,7 +71,7 @@ pub enum Command {
     Cpus(CpusArgs),
     /// Shows the policies, or makes another one decide from now on, or changes its parameters.
     Policy(PolicyArgs),
-    /// Changes what is in force: a time of the manager, or weight, team, class or bounds of a program.
+    /// Changes what is in force: times of the manager; weight, team, class, bounds of a program.
     Set(SetArgs),
     /// Manages a process that does not speak the protocol, by binding all its threads.
     Attach(PidArgs),

@@ -12,11 +12,12 @@
 //! | `late_yields` | a thread | 0.1 s ([`YIELDS`]) | as long | 0.1 s | two system calls |
 //!
 //! `load`. *Seen*: a *hole*, [`HOLE`] between two looks of a thread that only spins; a lost member,
-//! as below; a *full machine*, where a thread waits for one on its own processor; a *throttled period*: the control group's count of them grew. *Soon*: within 0.1 s
-//! after its end. *What follows*: masters take back what others have not begun
-//! ([`crate::protocols::slot`]), and no thread spins longer than
-//! [`SHORT`](crate::protocols::wait_point::SHORT). *Cost*: spinning threads read the clock anyway,
-//! and the quota is read every 100 ms. D16; M5 for the work that is taken back.
+//! as below; a *full machine*, where a thread waits for one on its own processor; a *throttled
+//! period*: the control group's count of them grew. *Soon*: within 0.1 s after its end. *What
+//! follows*: masters take back what others have not begun ([`crate::protocols::slot`]), and no
+//! thread spins longer than [`SHORT`](crate::protocols::wait_point::SHORT). *Cost*: spinning
+//! threads read the clock anyway, and the quota is read every 100 ms. D16; M5 for the work that is
+//! taken back.
 //!
 //! `stragglers`. *Seen*: a *lost member*: a master waited [`HOLE`] or longer for it, and it waited
 //! for a processor during half of that. *Again*: one member more is left out. *Soon*: within the
@@ -25,8 +26,8 @@
 //! [`LOOK_INTERVAL`], where a wait is long. D16; P2 section 2.1.
 //!
 //! `stragglers` of a waiting thread. *Seen*: the thread that it waits for was ready on its own
-//! processor. *Soon*: within the length of the last time after its end. *What follows*: it spins for
-//! nothing inside a region, and sleeps at once. *Cost*: as above. M5, M14.
+//! processor. *Soon*: within the length of the last time after its end. *What follows*: it spins
+//! for nothing inside a region, and sleeps at once. *Cost*: as above. M5, M14.
 //!
 //! `late_yields`. *Seen*: a *late yield*: a thread that only yields was away for [`HOLE`] or
 //! longer, and the whole process ran for less than half of that; it is one of the [`CLOSE`] waits

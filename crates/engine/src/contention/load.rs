@@ -11,9 +11,10 @@
 //! works instead of spinning.
 //!
 //! A *full machine*: a thread waits for one that is ready on the same processor, and the kernel has
-//! more threads that are ready than processors. Then none is idle, and the kernel parts the two only
-//! by chance. Where several programs have machines of their own made of one (cpusets), a machine
-//! may be full elsewhere, or have room elsewhere: the first makes waits shorter, the second longer.
+//! more threads that are ready than processors. Then none is idle, and the kernel parts the two
+//! only by chance. Where several programs have machines of their own made of one (cpusets), a
+//! machine may be full elsewhere, or have room elsewhere: the first makes waits shorter, the second
+//! longer.
 //!
 //! A *throttled period*: a control group's `nr_throttled` has grown. Its processors are used up all
 //! at once, so that spinning takes time from the program itself. Looked at with the quota

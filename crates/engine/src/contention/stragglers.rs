@@ -130,7 +130,8 @@ impl Stragglers {
         self.beside.note(Ticks::now().raw(), &BESIDE);
     }
 
-    /// True where that was found lately. Cost where it was not: one load of the thread's own memory.
+    /// True where that was found lately. Cost where it was not: one load of the thread's own
+    /// memory.
     #[inline]
     pub(crate) fn is_beside(&self) -> bool {
         self.beside.holds(|| Ticks::now().raw())

@@ -32,10 +32,9 @@
 //! was found on the waiter's processor, and others run on the program's processors, the next waits
 //! until the next look sleep at once: the kernel leaves such threads together for many
 //! milliseconds, and each wait would spin for [`SHORT`] or longer before it lets the other one
-//! come. Without others they spin: a processor that is idle takes one of two threads that are ready,
-//! and none of two that take turns by sleeping. In an overlap a
-//! worker, which waits for its master, spins as the table says, and so does a member of a join that
-//! has nothing to do.
+//! come. Without others they spin: a processor that is idle takes one of two threads that are
+//! ready, and none of two that take turns by sleeping. In an overlap a worker, which waits for its
+//! master, spins as the table says, and so does a member of a join that has nothing to do.
 //!
 //! # Learning
 //! Each thread doubles its limit after a wait that spinning for

@@ -44,8 +44,8 @@ pub(crate) enum Adapt {
 /// What teams follow that may adapt (`NANOS_SIZER`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sizer {
-    /// A manager if there is one; else what the program finds out by itself, unless `OMP_DYNAMIC` is
-    /// false, or a number of threads is named and it is not true.
+    /// A manager if there is one; else what the program finds out by itself, unless `OMP_DYNAMIC`
+    /// is false, or a number of threads is named and it is not true.
     Auto,
     /// A manager if there is one, else nothing but mask and quota.
     Manager,
