@@ -420,7 +420,7 @@ fn a_team_is_used_again_inside_its_own_region() {
 
 #[test]
 fn every_member_has_one_value_and_sums_agree() {
-    own_process!();
+    own_process!(alone);
     three();
     let counts: PerThread<usize> = PerThread::default();
     let team = exact(4);
