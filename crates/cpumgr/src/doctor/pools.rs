@@ -150,8 +150,14 @@ pub(super) fn of_process(pid: i32, has_manager: bool) -> Result<Vec<Pool>, Error
         pools.push(of_known(&file, known, says.unwrap_or_default(), beside));
     }
     // As the process sees it; its file may be gone.
-    if let Ok(image) = Image::open(Path::new(&format!("/proc/{pid}/exe"))) {
-        pools.extend(inside(&image, &format!("/proc/{pid}/exe")));
+    let exe = format!("/proc/{pid}/exe");
+    if let Ok(image) = Image::open(Path::new(&exe)) {
+        pools.extend(inside(&image, &exe));
+    }
+    // Node's constants are more than is read of a file.
+    let is_node = std::fs::read_link(&exe).is_ok_and(|path| path.ends_with("node"));
+    if is_node && !pools.iter().any(|pool| pool.name == "libuv") {
+        pools.push(libuv(&exe));
     }
     Ok(pools)
 }
@@ -255,15 +261,7 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
         });
     }
     if image.has_constant(LIBUV) {
-        pools.push(Pool {
-            name: "libuv".into(),
-            version: None,
-            file: file.to_owned(),
-            follows: Follows::Bound,
-            says: "its pool keeps its size, of four threads unless UV_THREADPOOL_SIZE says \
-                   another number; its threads are bound only"
-                .into(),
-        });
+        pools.push(libuv(file));
     }
     if image.is_go() {
         pools.push(Pool {
@@ -275,6 +273,18 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
         });
     }
     pools
+}
+
+fn libuv(file: &str) -> Pool {
+    Pool {
+        name: "libuv".into(),
+        version: None,
+        file: file.to_owned(),
+        follows: Follows::Bound,
+        says: "its pool keeps its size, of four threads unless UV_THREADPOOL_SIZE says another \
+               number; its threads are bound only"
+            .into(),
+    }
 }
 
 fn of_openmp(path: &str, ours: bool) -> Pool {
