@@ -12,7 +12,8 @@
 //! so: the member was *lost*. One that merely has much to do is not, and one that sleeps is not.
 //! Only the joins of regions and of an overlap's constructs note it: waits in barriers, `join` and
 //! scopes find no member lost; they only look whether the thread that they wait for waits for their
-//! own processor ([`spin_policy`](crate::waits::spin_policy)).
+//! own processor ([`spin_policy`](crate::waits::spin_policy)), and keep what they found until the
+//! next look (`beside`).
 //!
 //! # What follows
 //! 1. Teams without a size of their own have one member less as long as the evidence counts (the
