@@ -97,6 +97,8 @@ pub(super) struct Task {
     pub(super) limit: u32,
     /// Loops that keep processors busy beside it, from its beginning to its end.
     pub(super) hogs: u32,
+    /// A first failure is told and not counted: the program runs once more.
+    pub(super) may_fail_once: bool,
 }
 
 /// What became of it.
@@ -182,14 +184,17 @@ pub(super) fn archive(
     let variables: String =
         variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     for (number, task) in tasks.iter().enumerate() {
-        let Task { name, program, arguments, begins_by, limit, hogs } = task;
+        let Task { name, program, arguments, begins_by, limit, hogs, may_fail_once } = task;
         let first = tasks.iter().position(|task| task.program == *program).unwrap_or(number);
         let place = format!("tests/{first}");
         if first == number {
             archive.file(&place, &read(program)?);
         }
         let last = begins_by.unwrap_or(u64::MAX >> 1);
-        list += &format!("{limit} {last} {hogs} {name} env {variables}/{place} {arguments}\n");
+        let failures = u32::from(*may_fail_once);
+        list += &format!(
+            "{limit} {last} {hogs} {failures} {name} env {variables}/{place} {arguments}\n"
+        );
     }
     for (place, program) in others {
         archive.file(place, &read(program)?);
@@ -274,6 +279,9 @@ pub(super) fn boot(
         println!("{skip}");
         skips::append(skip);
     }
+    for name in &reading.unsteady {
+        skips::note_busy(format_args!("vm smp: {name}: it failed once; see its output above"));
+    }
     let all = format!("the whole log: {}", log.display());
     match (status.code(), reading.result) {
         (Some(ALL_WELL), Some((programs, 0))) if programs == reading.outcomes.len() => {
@@ -303,6 +311,8 @@ struct Reading {
     outcomes: Vec<Outcome>,
     /// The program that runs, and what it printed.
     open: Option<(String, String)>,
+    /// Programs that failed, and then ran again.
+    unsteady: Vec<String>,
     /// Programs that were not begun for lack of time.
     left_out: usize,
     /// What programs and their tests did not do, in the words that are noted.
@@ -338,6 +348,13 @@ impl Reading {
                 println!("{name:<24}{seconds:>5} s  {verdict}");
                 self.outcomes.push(Outcome { name: name.to_owned(), code, seconds, text });
             }
+            ["unsteady", name, code, seconds] => {
+                println!("{name:<24}{seconds:>5} s  FAILED once ({code}), and runs again");
+                if let Some((_, text)) = self.open.take() {
+                    println!("{text}");
+                }
+                self.unsteady.push(name.to_owned());
+            }
             ["late", name] => {
                 self.left_out += 1;
                 self.skips.push(format!("skipped: vm smp: {name}: no time is left for it"));
@@ -368,7 +385,9 @@ impl Reading {
 }
 
 fn is_mark(mark: &str) -> bool {
-    ["up ", "begin ", "end ", "late ", "skip ", "RESULT "].iter().any(|word| mark.starts_with(word))
+    ["up ", "begin ", "end ", "unsteady ", "late ", "skip ", "RESULT "]
+        .iter()
+        .any(|word| mark.starts_with(word))
 }
 
 #[cfg(test)]
@@ -414,6 +433,21 @@ mod tests {
             (reading.left_out, reading.outcomes.len(), reading.result),
             (1, 1, Some((1, 0)))
         );
+    }
+
+    #[test]
+    fn a_failure_that_is_tried_again_is_no_outcome() {
+        let mut reading = Reading::default();
+        let lines = [
+            "@begin a",
+            "@unsteady a 101 7",
+            "@begin a",
+            "@end a 0 5",
+            "@RESULT programs=1 failed=0",
+        ];
+        lines.into_iter().for_each(|line| reading.line(line));
+        assert_eq!((reading.outcomes.len(), reading.outcomes[0].code), (1, 0));
+        assert_eq!((&*reading.unsteady, reading.result), (&["a".to_owned()][..], Some((1, 0))));
     }
 
     #[test]
