@@ -16,7 +16,8 @@
 //!    their bodies by unwinding. The meeting is then thrown away: its rounds are not those of all
 //!    members.
 //! 6. A member that waits at 1 or 3 for one that has ended its body panics with a report
-//!    ([`departures`]); what follows is as in 5.
+//!    ([`departures`]); what follows is as in 5. Where all members catch that and end their bodies,
+//!    the region does, too; the meeting is thrown away all the same.
 //! 7. A child that the body forked leaves the meeting alone: other threads of its parent had
 //!    arrived at some of its rounds, or were at work on it.
 //!
@@ -215,8 +216,9 @@ impl Team {
             unless_abandoned(|| shared.attend(member, number, &body));
             guard.disarm();
         });
-        if let Some(mut meeting) = held.after_join() {
-            meeting.reset();
+        if let Some(mut meeting) = held.after_join()
+            && meeting.reset()
+        {
             spares::give_back(meeting);
         }
     }
@@ -321,12 +323,13 @@ impl Meeting {
         }
     }
 
-    /// For the next region, after a join. Writes only what was used: the members have these lines
-    /// in their caches.
+    /// For the next region, after a join; false where there can be none, since members that waited
+    /// for one that had departed went on (6). Writes only what was used: the members have these
+    /// lines in their caches.
     ///
     /// # Panics
     /// When a member ended because a single had panicked on another one, which caught that.
-    fn reset(&mut self) {
+    fn reset(&mut self) -> bool {
         *self.region += 1;
         if *self.is_single_missed.get_mut() {
             panic_any(SINGLE_PANICKED);
@@ -340,6 +343,7 @@ impl Meeting {
         if handed.is_some() {
             handed.take();
         }
+        !*self.is_reported.get_mut()
     }
 
     /// D3: ends the caller, which waits for a member that has ended its body: `event`, at `place`,

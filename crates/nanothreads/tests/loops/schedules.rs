@@ -110,6 +110,37 @@ fn a_range_that_ends_before_it_begins_is_empty() {
 }
 
 #[test]
+fn loops_as_long_as_can_be_end_where_they_are_told_to() {
+    own_process!();
+    let _masters = four();
+    const MAX: usize = usize::MAX;
+    let long = [MAX / 2 + 1, MAX].map(n).into_iter().flat_map(|chunk| {
+        [Schedule::StaticChunks(chunk), Schedule::Dynamic(chunk), Schedule::Guided(chunk)]
+    });
+    for schedule in long.chain(schedules()) {
+        let all = || par_for(0..MAX).schedule(schedule);
+        let stop = |i: usize| if i > 9 { ControlFlow::Break(i) } else { ControlFlow::Continue(()) };
+        assert!(all().try_run(stop).is_break(), "{schedule}");
+        assert!(all().any(|i| i % 3 == 1) && !all().all(|i| i % 3 == 1), "{schedule}");
+        let check = |i: usize| if i > 9 { Err(i) } else { Ok(0_u8) };
+        assert!(all().try_reduce(0, check, |a, _| a).is_err(), "{schedule}");
+        assert_eq!(panic_of(|| all().run(|i| assert!(i < 9, "planted"))), "planted");
+        // As many elements as memory has no room for; and what there is room for at any length.
+        let refusal = panic_of(|| drop(all().collect(|_| 0_u8)));
+        assert!(refusal.contains("capacity overflow"), "{refusal}");
+        assert_eq!(panic_of(|| drop(all().collect(|i| assert!(i < 9, "planted")))), "planted");
+        let mut units = vec![(); MAX];
+        let lengths = par_chunks_mut(&mut units, MAX / 4).schedule(schedule).map(|_, c| c.len());
+        assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (5, MAX), "{schedule}");
+        let mut bytes = [0_u8; 100];
+        for length in [MAX / 2 + 1, MAX] {
+            par_chunks_mut(&mut bytes, length).schedule(schedule).run(|_, all| all[99] += 1);
+        }
+        assert_eq!(bytes[99], 2);
+    }
+}
+
+#[test]
 fn a_reduction_that_is_not_commutative_keeps_the_order_under_static() {
     own_process!();
     proptest!(ProptestConfig::with_cases(60), |(length in 0_usize..300)| {

@@ -67,6 +67,69 @@ fn elements_of_a_collection_that_panics_are_dropped_once() {
     assert_eq!(live.into_inner(), 0);
 }
 
+/// Gives three elements, whatever it says, and panics instead of that of number `fails_at`.
+struct Three<'a> {
+    live: &'a AtomicIsize,
+    says: usize,
+    given: usize,
+    fails_at: usize,
+}
+
+impl<'a> Iterator for Three<'a> {
+    type Item = Counted<'a>;
+
+    fn next(&mut self) -> Option<Counted<'a>> {
+        assert!(self.given != self.fails_at, "planted");
+        self.given += 1;
+        (self.given <= 3).then(|| Counted::new(self.live))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.says, Some(self.says))
+    }
+}
+
+#[test]
+fn iterators_of_another_length_than_they_say_and_those_that_panic_give_each_element_once() {
+    let live = AtomicIsize::new(0);
+    let three = |says, fails_at| Three { live: &live, says, given: 0, fails_at };
+    for schedule in SCHEDULES {
+        let all = || par_for(0..100).schedule(schedule);
+        for says in [0, 2, 100] {
+            let elements = all().flat_map(|_| three(says, usize::MAX));
+            assert_eq!((elements.len(), live.load(Relaxed)), (300, 300), "{schedule}");
+            drop(elements);
+            assert_eq!(live.load(Relaxed), 0);
+        }
+        for (at, says, fails_at) in [(0, 3, 2), (57, 0, 1), (99, 3, 0), (57, usize::MAX, 9)] {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                all().flat_map(|i| if i == at { three(says, fails_at) } else { three(1, 9) })
+            }));
+            // The vector may have room for what the one that says so much gives.
+            assert!(outcome.is_err() || says == usize::MAX);
+            drop(outcome);
+            assert_eq!(live.load(Relaxed), 0, "{schedule}, {at}");
+        }
+    }
+}
+
+#[test]
+fn elements_of_large_alignment_stand_where_they_are_aligned() {
+    #[repr(align(256))]
+    struct Lines(u8);
+    let is_aligned = |lines: &Lines| std::ptr::from_ref(lines).addr() % 256 == usize::from(lines.0);
+    for schedule in SCHEDULES {
+        let all = || par_for(0..40).schedule(schedule);
+        assert!(all().collect(|_| Lines(0)).iter().all(is_aligned));
+        assert!(all().flat_map(|_| [Lines(0), Lines(0)]).iter().all(is_aligned));
+        assert!(all().find_first(|i| (i == 17).then_some(Lines(0))).iter().all(is_aligned));
+        let last = |a: Lines, b: Lines| (assert!(is_aligned(&a) && is_aligned(&b)), b).1;
+        assert!(is_aligned(&all().reduce(Lines(0), |_| Lines(0), last)));
+    }
+    let (a, b) = nanothreads::join(|| Lines(0), || Lines(0));
+    assert!(is_aligned(&a) && is_aligned(&b));
+}
+
 #[test]
 fn filtered_and_flattened_elements_keep_the_order_of_the_range() {
     for schedule in SCHEDULES {
@@ -223,6 +286,37 @@ fn a_comparison_that_panics_leaves_each_element_in_the_slice_once() {
             assert!(values.into_iter().eq(0..LENGTH), "budget {budget}");
         }
         assert!(panics >= 5, "{panics}");
+    }
+}
+
+#[test]
+fn a_comparison_that_changes_what_it_compares_leaves_each_value_once() {
+    use std::cell::Cell;
+    const LENGTH: usize = 40_000;
+    let live = AtomicIsize::new(0);
+    for (is_stable, fails_at) in [(true, 0), (false, 0), (true, 300_000), (false, 300_000)] {
+        // Freed twice it would end the process, and one copy too many would count.
+        let mut own: Vec<(usize, Cell<Option<Box<Counted<'_>>>>)> = (0..LENGTH)
+            .map(|i| (i * 7919 % LENGTH, Cell::new(Some(Box::new(Counted::new(&live))))))
+            .collect();
+        let calls = AtomicUsize::new(1);
+        let compare = |a: &(usize, Cell<_>), b: &(usize, Cell<_>)| {
+            if (a.0 ^ b.0) % 3 == 0 {
+                drop(a.1.take());
+                b.1.set(Some(Box::new(Counted::new(&live))));
+            } else {
+                a.1.swap(&b.1);
+            }
+            assert!(calls.fetch_add(1, Relaxed) != fails_at, "planted");
+            a.0.cmp(&b.0)
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| match is_stable {
+            true => nanothreads::par_sort_by(&mut own, compare),
+            false => nanothreads::par_sort_unstable_by(&mut own, compare),
+        }));
+        assert_eq!(outcome.is_err(), fails_at > 0);
+        let held = own.iter().filter(|element| element.1.take().is_some()).count();
+        assert!(held > 0 && live.load(Relaxed) == 0, "{held} held, {live:?} too many");
     }
 }
 

@@ -16,6 +16,10 @@ fn sum() -> usize {
 
 const SUM: usize = 499_500;
 
+/// Longer than a program takes to end.
+#[cfg(feature = "tasks")]
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
+
 #[test]
 fn threads_of_the_program_fork_regions_of_their_own() {
     own_process!();
@@ -57,6 +61,53 @@ fn a_thread_local_destructor_forks_regions() {
         });
         ended.join().expect("no region panics");
         assert_eq!(receiver.recv().expect("the destructor ran"), (SUM, 3));
+    }
+}
+
+#[cfg(feature = "tasks")]
+#[test]
+fn a_thread_local_destructor_has_tasks_and_sorts() {
+    own_process!();
+    let _four = four();
+    struct Last(mpsc::Sender<(i32, bool, bool)>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let mut late = 0;
+            thread::scope(|threads| {
+                scope(|s| {
+                    let (spawner, late) = (s.spawner(), &mut late);
+                    s.spawn(move |s| {
+                        s.suspend(|event| {
+                            threads.spawn(move || {
+                                spawner.spawn(|s| s.yield_now());
+                                event.complete();
+                            });
+                        });
+                        *late = spawn(|| join(|| 2, || 3).1).wait();
+                    });
+                });
+            });
+            let mut numbers: Vec<u32> = (0..30_000).rev().collect();
+            par_sort(&mut numbers);
+            let refused = catch_unwind(|| par_for(0..10).run(|i| assert!(i != 5, "planted")));
+            let found = (late, numbers.is_sorted(), refused.is_err());
+            self.0.send(found).expect("the test waits");
+        }
+    }
+    thread_local!(static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) });
+    let (sender, receiver) = mpsc::channel();
+    // The thread's destructors run in some order, also when it has ended by a panic.
+    for (uses_before, panics) in [(true, false), (false, true), (false, false), (true, true)] {
+        let sender = sender.clone();
+        let ended = thread::spawn(move || {
+            let uses = |now: bool| now.then(|| scope(|s| s.spawn(|_| drop(spawn(|| ())))));
+            uses(uses_before);
+            LAST.set(Some(Last(sender)));
+            uses(!uses_before);
+            assert!(!panics, "planted");
+        });
+        assert_eq!(ended.join().is_err(), panics);
+        assert_eq!(receiver.recv().expect("the destructor ran"), (3, true, true));
     }
 }
 
@@ -107,6 +158,14 @@ fn the_exit_of_the_program_forks_regions_and_ends() {
             sum(),
             Team::exact(3).expect("the system gives threads").map(|_| ()).len()
         );
+        #[cfg(feature = "tasks")]
+        {
+            let number = scope(|s| {
+                s.spawn(|s| s.yield_now());
+                s.group(|_| spawn(|| 5).wait())
+            });
+            println!("tasks at exit: {number}");
+        }
     }
     if is_again(test) {
         assert_eq!(sum(), SUM);
@@ -114,6 +173,9 @@ fn the_exit_of_the_program_forks_regions_and_ends() {
         assert_eq!(unsafe { libc::atexit(at_exit) }, 0);
         // While a region is open on other threads.
         thread::spawn(|| broadcast(|_| thread::park()));
+        // And detached tasks run, and wait.
+        #[cfg(feature = "tasks")]
+        (0..20).for_each(|i| drop(spawn(move || thread::park_timeout(PATIENCE * (i % 2)))));
         std::process::exit(7);
     }
     let output = output_of(again(test));
@@ -123,6 +185,8 @@ fn the_exit_of_the_program_forks_regions_and_ends() {
         "{text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    #[cfg(feature = "tasks")]
+    assert!(text.contains("tasks at exit: 5"), "{text}");
     assert_eq!(output.status.code(), Some(7));
 }
 

@@ -10,6 +10,7 @@ mod anywhere;
 mod borrowed;
 mod callers;
 mod captures;
+mod drops;
 mod ends;
 mod overlap;
 mod panics;

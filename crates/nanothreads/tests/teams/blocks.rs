@@ -65,6 +65,25 @@ fn two_buffers_change_places_as_one_thread_would_do_it() {
 }
 
 #[test]
+fn slices_of_elements_without_size_may_be_as_long_as_can_be() {
+    own_process!();
+    let (mut data, mut other) = (vec![(); usize::MAX], vec![(); usize::MAX]);
+    for size in [1, 2, 3] {
+        let sum = AtomicUsize::new(0);
+        exact(size).run_on(&mut data, |_, block| _ = sum.fetch_add(block.len(), Relaxed));
+        assert_eq!(sum.load(Relaxed), usize::MAX);
+        let result = exact(size).run_on_two(&mut data, &mut other, |_, buffers| {
+            for _ in 0..5 {
+                buffers.step(|old, begin, new| {
+                    assert!(begin.checked_add(new.len()).is_some_and(|end| end <= old.len()));
+                });
+            }
+        });
+        assert_eq!(result.len(), usize::MAX);
+    }
+}
+
+#[test]
 fn a_panic_in_a_step_ends_the_others_also_where_bodies_catch_it() {
     own_process!();
     for who in 0..3 {

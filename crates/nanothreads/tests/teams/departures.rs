@@ -89,6 +89,36 @@ fn a_member_that_leaves_before_a_single_for_all_or_a_step_is_reported() {
 }
 
 #[test]
+fn members_that_catch_the_report_and_go_on_leave_nothing_to_the_next_region() {
+    own_process!();
+    for size in [2, 3, 5] {
+        let team = Team::exact(size).expect("threads");
+        for leaver in 0..size {
+            team.run(|member| {
+                member.barrier();
+                if member.id() == leaver {
+                    return;
+                }
+                for _ in 0..3 {
+                    let waits = [
+                        catch_unwind(AssertUnwindSafe(|| member.barrier())),
+                        catch_unwind(AssertUnwindSafe(|| _ = member.single_for_all(|| 1))),
+                    ];
+                    assert!(waits.iter().all(Result::is_err), "it does not come");
+                }
+            });
+            // What the members share is whole.
+            let sums = team.map(|member| {
+                member.barrier();
+                member.ordered(|| ());
+                member.single_for_all(|| 7) + member.single_for_all(|| 8)
+            });
+            assert_eq!(sums, vec![15; size]);
+        }
+    }
+}
+
+#[test]
 fn members_that_come_to_all_and_leave_at_different_times_are_no_fault() {
     own_process!();
     let team = Team::exact(4).expect("threads");

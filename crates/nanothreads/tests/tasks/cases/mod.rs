@@ -1,5 +1,6 @@
 //! What holds for nano-threads on teams of any size; each module that uses this one fixes one size.
 
+mod ends;
 mod panics;
 mod stress;
 mod waiting;
