@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cpumgr::status::Report;
 use platform::affinity::{CpuId, CpuSet, Tid, set_affinity};
-use support::{Manager, Program, eventually, eventually_alone, two_processors};
+use support::{Manager, Program, eventually, eventually_alone, is_low, two_processors};
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -57,15 +57,6 @@ fn spinning(manager: &Manager) -> Option<Program> {
     })?;
     assert_eq!(program.ask("spinners 2"), "spinning");
     Some(program)
-}
-
-/// Programs of a lower priority than others are no strangers.
-fn is_low() -> bool {
-    let nice = procfs::process::Process::myself().unwrap().stat().unwrap().nice;
-    if nice > 0 {
-        platform::skip!("this process runs at nice {nice}, and its children are no strangers then");
-    }
-    nice > 0
 }
 
 fn left(manager: &Manager) -> String {

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use cpumgr::status::Report;
 use support::{
-    Program, copy_program, cpumgr, errors, eventually, eventually_alone, two_processors,
+    Program, copy_program, cpumgr, errors, eventually, eventually_alone, is_low, two_processors,
 };
 
 #[test]
@@ -113,6 +113,9 @@ impl Drop for Own {
 #[test]
 fn programs_of_two_users_managers_part() {
     let Some(cpus) = two_processors() else { return };
+    if is_low() {
+        return;
+    }
     let Some(copies) = Copies::new() else { return };
     let managers = USERS.map(|uid| Own::start(&copies, uid, &cpus));
     let programs = [0, 1].map(|at| {

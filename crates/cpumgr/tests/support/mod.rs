@@ -34,7 +34,7 @@ pub(crate) use compiled::Compiled;
 pub(crate) use copy::{copy_program, lengthen_program, write_script};
 pub(crate) use latency::{End, Releases, Times, bare_squeeze, chain};
 pub(crate) use manager::{ANSWERS_WITHIN, CPUMGR, EndManagers, Manager, cpumgr, processes_of};
-pub(crate) use others::eventually_alone;
+pub(crate) use others::{eventually_alone, is_low};
 pub(crate) use program::{Program, Seen};
 
 /// How long anything may take on a busy machine; on an emulated one as `cargo xtask vm` says, which

@@ -12,6 +12,16 @@ use super::PATIENCE;
 /// to any stranger.
 const QUIET: f64 = 0.1;
 
+/// Whether this process and its children have a lower priority than others: a manager takes such
+/// programs for no strangers. Prints that, too.
+pub(crate) fn is_low() -> bool {
+    let nice = procfs::process::Process::myself().unwrap().stat().unwrap().nice;
+    if nice > 0 {
+        platform::skip!("this process runs at nice {nice}, and its children are no strangers then");
+    }
+    nice > 0
+}
+
 /// Looks until something is so. `None`, with a printed reason: it never was, and processes other
 /// than `ours` (and this one) used processors meanwhile.
 pub(crate) fn eventually_alone<T>(
