@@ -136,7 +136,13 @@ impl Image {
 
     /// Whether its constants hold a text.
     pub(crate) fn has_constant(&self, text: &[u8]) -> bool {
-        self.constants().is_some_and(|bytes| memmem(bytes, text).is_some())
+        self.has_constants([text]) == [true]
+    }
+
+    /// The same of several, for the budget of one.
+    pub(crate) fn has_constants<const N: usize>(&self, texts: [&[u8]; N]) -> [bool; N] {
+        let bytes = self.constants().unwrap_or_default();
+        texts.map(|text| memmem(bytes, text).is_some())
     }
 
     /// The version that stands after a text among its constants: digits and dots.
@@ -300,6 +306,9 @@ pub(crate) mod tests {
         assert_eq!(own().has_name(b"__libc_start_main"), Some(true));
         assert_eq!(own().has_name(b"no_function_has_this_name"), Some(false));
         assert_eq!(own().version_after(b"OpenBLAX ").as_deref(), Some("1.22.333"));
+        let found = own().has_constants([b"nanos elf test", b"no text of this test's file, X"]);
+        assert!(found[0] && own().has_constant(b"nanos elf test"));
+        assert_eq!(image(b"#!/bin/sh").has_constants([b"sh", b"/bin"]), [false, false]);
         assert_eq!(own().version_after(b"no OpenBLAX at all "), None);
         assert_eq!(image(b"#!/bin/sh").has_name(b"x"), None);
     }

@@ -1,10 +1,16 @@
 //! Whether a program can load the drop-in library: what its file says.
 
 use std::env;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{getegid, geteuid};
+
 use crate::elf::Image;
+
+/// Bits of a file's mode: its program runs with its user's, or its group's rights.
+const SET_USER: u32 = 0o4000;
+const SET_GROUP: u32 = 0o2010;
 
 /// At which the loader splits LD_LIBRARY_PATH.
 pub const PATH: &[char] = &[':', ';'];
@@ -39,6 +45,16 @@ pub fn of_command(command: &Path) -> Option<Program> {
 /// not say.
 pub fn is_go(command: &Path) -> bool {
     find(command).and_then(|path| Image::open(&path).ok()).is_some_and(|image| image.is_go())
+}
+
+/// Whether a program runs with the rights of its file's user or group, and not with this process's:
+/// the loader takes no library into it that a variable names.
+pub fn has_rights_of_its_own(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| {
+        let has = |bits: u32| data.mode() & bits == bits;
+        has(SET_USER) && data.uid() != geteuid().as_raw()
+            || has(SET_GROUP) && data.gid() != getegid().as_raw()
+    })
 }
 
 /// Whether a library is one of this machine.
@@ -120,6 +136,23 @@ mod tests {
         assert!(!is_loadable(&script));
         assert_eq!(of_command(&dir.path().join("nothing")), None);
         assert!(of_command(Path::new("sh")).is_some(), "looked for in PATH");
+    }
+
+    #[test]
+    fn a_program_with_its_files_rights_is_one_of_another_user_or_group() {
+        let own = tempfile::NamedTempFile::new().unwrap();
+        let set = |mode| {
+            std::fs::set_permissions(own.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            has_rights_of_its_own(own.path())
+        };
+        assert!(!set(0o755) && !set(0o6755), "this process's own");
+        assert!(!has_rights_of_its_own(Path::new("/none")));
+        if !geteuid().is_root() {
+            return platform::skip!("giving a file away needs privilege");
+        }
+        std::os::unix::fs::chown(own.path(), Some(65_433), Some(65_433)).unwrap();
+        assert!(!set(0o755) && set(0o4755) && set(0o2755));
+        assert!(!set(0o2745), "mandatory locks, once");
     }
 
     #[test]

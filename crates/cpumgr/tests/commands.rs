@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -262,6 +264,48 @@ fn a_doctor_of_what_is_not_there_says_so_and_what_it_may_be() {
         assert!(error.contains(program) && error.contains(says), "{error}");
         assert!(error.contains("there is no such program") && error.contains("number"), "{error}");
     }
+}
+
+/// An OpenMP program; `None`, with a printed reason, where it cannot be made.
+fn openmp_program(dir: &tempfile::TempDir, options: &[&str]) -> Option<PathBuf> {
+    let (source, program) = (dir.path().join("x.c"), dir.path().join("x"));
+    let text = "int main(void) {\n#pragma omp parallel\n{ }\nreturn 0;\n}\n";
+    std::fs::write(&source, text).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.arg("-fopenmp").args(options).arg(&source).arg("-o").arg(&program);
+    if gcc.output().is_ok_and(|output| output.status.success()) {
+        return Some(program);
+    }
+    platform::skip!("no gcc here that links with {options:?}");
+    None
+}
+
+fn doctor_of(program: &PathBuf) -> String {
+    let output = cpumgr().args(["doctor", "--"]).arg(program).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_doctor_knows_an_openmp_library_that_is_linked_into_a_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = openmp_program(&dir, &["-static"]) else { return };
+    let said = doctor_of(&program);
+    assert!(said.contains("keeps size OpenMP") && said.contains("libnanos_omp.a"), "{said}");
+}
+
+#[test]
+fn a_doctor_knows_programs_that_take_no_library_from_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = openmp_program(&dir, &[]) else { return };
+    assert!(doctor_of(&program).contains("follows    OpenMP"));
+    if !nix::unistd::geteuid().is_root() {
+        return platform::skip!("giving a file away needs privilege");
+    }
+    chown(&program, Some(65_433), None).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let said = doctor_of(&program);
+    assert!(said.contains("keeps size OpenMP") && said.contains("nothing follows"), "{said}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::elf::Image;
 use crate::error::Error;
 use crate::escape::{escape, printable};
 use crate::libraries::{self, Mounts, is_openmp};
+use crate::preload;
 
 /// The most that is read of a process's maps.
 const MAPS: u64 = 16 << 20;
@@ -27,6 +28,8 @@ const RAYON: &[u8] = b"RAYON_NUM_THREADS";
 const LIBUV: &[u8] = b"UV_THREADPOOL_SIZE";
 /// What programs on our library have.
 const OURS: &[u8] = b"NANOS_CPUMGR";
+/// What gcc's OpenMP library has, which says so in front of its complaints.
+const LIBGOMP: &[u8] = b"\nlibgomp: ";
 /// The library that decides which of MKL's layers works, and whose number follows.
 const MKL: &str = "libmkl_rt";
 /// What an OpenBLAS offers whose jobs can run on other threads than its own.
@@ -234,13 +237,25 @@ pub(super) fn of_program(path: &Path) -> Result<Vec<Pool>, Error> {
             pools.push(pool);
         }
     }
+    if preload::has_rights_of_its_own(path) {
+        let follows = |it: &&mut Pool| it.follows == Follows::Yes && it.file != shown;
+        for pool in pools.iter_mut().filter(follows) {
+            pool.follows = Follows::Bound;
+            pool.says = "it runs with the rights of its file's user or group: the loader takes no \
+                         library from another place into it, so nothing follows; run a copy \
+                         without them"
+                .into();
+        }
+    }
     Ok(pools)
 }
 
 /// What is linked into a program itself.
 fn inside(image: &Image, file: &str) -> Vec<Pool> {
     let mut pools = Vec::new();
-    if image.has_constant(OURS) {
+    let texts = [OURS, LIBGOMP, RAYON, LIBUV];
+    let [has_ours, has_libgomp, has_rayon, has_libuv] = image.has_constants(texts);
+    if has_ours {
         pools.push(Pool {
             name: "nanothreads".into(),
             version: None,
@@ -249,7 +264,18 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
             says: "it speaks to the manager itself".into(),
         });
     }
-    if image.has_constant(RAYON) {
+    if has_libgomp && !has_ours {
+        pools.push(Pool {
+            name: "OpenMP".into(),
+            version: None,
+            file: file.to_owned(),
+            follows: Follows::Bound,
+            says: "gcc's OpenMP library is linked into the program: link it with libnanos_omp.a \
+                   instead, or with the shared library"
+                .into(),
+        });
+    }
+    if has_rayon {
         pools.push(Pool {
             name: "rayon".into(),
             version: None,
@@ -260,7 +286,7 @@ fn inside(image: &Image, file: &str) -> Vec<Pool> {
                 .into(),
         });
     }
-    if image.has_constant(LIBUV) {
+    if has_libuv {
         pools.push(libuv(file));
     }
     if image.is_go() {
