@@ -39,6 +39,27 @@ def main():
     print("ok")
 
 
+def check_blocks():
+    limits = nanos.limits()
+    with limits:
+        with limits:
+            pass
+        must_be("let go at the end of the outer block", nanos.limits().is_managed)
+    must_be("let go again", not nanos.limits().is_managed)
+    # A block that cannot begin leaves nothing.
+    limits._limit = lambda: 1 / 0
+    try:
+        with limits:
+            must_be("a block without its pools", False)
+    except ZeroDivisionError:
+        pass
+    must_be("let go of what did not begin", not nanos.limits().is_managed)
+    manager, nanos.manager = nanos.manager, lambda: Path("/nowhere/cpumgr")
+    without = nanos.limits()
+    nanos.manager = manager
+    must_be(f"why: {without}", "cannot execute" in without.why and not without.is_managed)
+
+
 def check(folder):
     socket = folder / "app.sock"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NANOS_", "OMP_", "LD_"))}
@@ -80,6 +101,7 @@ def check(folder):
             inside.refresh()
             must_be(f"refreshed: {inside}", inside.machine == before.machine)
         must_be("let go again", not nanos.limits().is_managed)
+        check_blocks()
         code, _, said = run("nanos", "run", "/nowhere/program")
         must_be(f"a program that is not there: {code} {said}", code == 127)
     finally:

@@ -21,7 +21,11 @@ def manager():
 
 def _ask(*arguments):
     command = [str(manager()), *arguments]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except OSError as error:
+        said = f"cannot execute {command[0]}: {error.strerror}; install the wheel anew"
+        return subprocess.CompletedProcess(command, 127, "", said)
 
 
 class Limits:
@@ -42,6 +46,7 @@ class Limits:
         self._socket = [] if socket is None else ["--socket", str(socket)]
         self._pools = None
         self._is_attached = False
+        self._depth = 0
         self.refresh()
 
     def refresh(self):
@@ -75,16 +80,33 @@ class Limits:
         self._pools = threadpool_limits(self.processors)
 
     def __enter__(self):
+        # Entered again inside its own block, it is left when that ends.
+        if self._depth == 0:
+            self._begin()
+        self._depth += 1
+        return self
+
+    def _begin(self):
         self.refresh()
         if self.is_managed:
-            return self
+            return
         said = _ask("attach", *self._socket, str(os.getpid()))
         if said.returncode != 0:
             raise RuntimeError(said.stderr.strip() or f"cpumgr attach ended with {said.returncode}")
         self._is_attached, self._pools = True, False
-        return self.refresh()
+        try:
+            self.refresh()
+        except BaseException:
+            # No block was begun whose end would do this.
+            self._end()
+            raise
 
     def __exit__(self, *_):
+        self._depth -= 1
+        if self._depth == 0:
+            self._end()
+
+    def _end(self):
         if self._is_attached:
             self._is_attached = False
             _ask("detach", *self._socket, str(os.getpid()))
