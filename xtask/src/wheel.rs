@@ -28,29 +28,71 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
         skips::note("wheel: there is no python3 here");
         return Ok(0);
     }
-    let folder = shim::run(workspace, shim::Form::Shipped)?;
     must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
-    let mut files = vec![(workspace.target.join("release/cpumgr"), "nanos/bin/cpumgr".to_owned())];
+    let place = workspace.target.join("wheel");
+    let wheel = pack(workspace, &workspace.target.join("release/cpumgr"), &place)?;
+    if options.check {
+        check(workspace, &place, &wheel)?;
+    }
+    Ok(u64::from(options.check))
+}
+
+/// The same check of a wheel with the manager that the other tests have, which is there already: no
+/// other test needs a release of it.
+pub(crate) fn test(workspace: &Workspace) -> anyhow::Result<u64> {
+    if let Some(fault) = lacking() {
+        skips::note(format_args!("wheel: {fault}"));
+        return Ok(0);
+    }
+    // As `flip` has it: with other features everything would be built anew.
+    must_succeed(&mut workspace.cargo([
+        "build",
+        "--workspace",
+        "--bin",
+        "cpumgr",
+        "--example",
+        "flip_policy",
+    ]))?;
+    let place = workspace.target.join("wheel-test");
+    let wheel = pack(workspace, &workspace.target.join("debug/cpumgr"), &place)?;
+    check(workspace, &place, &wheel)?;
+    Ok(1)
+}
+
+/// What this machine lacks to make a wheel and install it.
+fn lacking() -> Option<&'static str> {
+    let imports = || said(Command::new("python3").args(["-c", "import venv, ensurepip"]));
+    if find_program("python3").is_none() {
+        Some("there is no python3 here")
+    } else if find_program("objdump").is_none() {
+        Some("there is no objdump here")
+    } else if imports().is_err() {
+        Some("this python3 has no venv or no pip")
+    } else {
+        None
+    }
+}
+
+/// Packs this manager and the shipped library into a wheel in `place`.
+fn pack(workspace: &Workspace, manager: &Path, place: &Path) -> anyhow::Result<PathBuf> {
+    let folder = shim::run(workspace, shim::Form::Shipped)?;
+    let mut files = vec![(manager.to_owned(), "nanos/bin/cpumgr".to_owned())];
     files.extend(LIBRARIES.map(|name| (folder.join(name), format!("nanos/lib/nanos/{name}"))));
     let mut lowest = (0, 0);
     for (file, _) in &files {
         lowest = lowest.max(glibc(file)?.unwrap_or_default());
     }
-    let place = workspace.target.join("wheel");
     ensure!(lowest > (0, 0), "no file asks for a version of glibc");
     // Of other versions, and what a check left.
-    let _ = std::fs::remove_dir_all(&place);
+    let _ = std::fs::remove_dir_all(place);
     let mut pack = Command::new("python3");
     pack.arg(workspace.root.join("packaging/python/pack.py")).arg(env!("CARGO_PKG_VERSION"));
     pack.arg(format!("manylinux_{}_{}_{}", lowest.0, lowest.1, std::env::consts::ARCH));
-    pack.arg(&place);
+    pack.arg(place);
     pack.args(files.iter().map(|(file, place)| format!("{}={place}", file.display())));
     let wheel = PathBuf::from(said(&mut pack)?.trim());
     println!("{}", wheel.display());
-    if options.check {
-        check(workspace, &place, &wheel)?;
-    }
-    Ok(u64::from(options.check))
+    Ok(wheel)
 }
 
 /// Installs and uses it as a user would, without network.
