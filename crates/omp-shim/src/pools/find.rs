@@ -1,11 +1,12 @@
 //! What the loader has in this process: which libraries, and what one of them defines.
 
 use platform::file;
-use platform::lock::Mutex;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::ptr;
+use std::slice;
 
 /// How often the loader has loaded something. Cost: some 100 ns.
 pub(super) fn loads() -> u64 {
@@ -30,7 +31,7 @@ pub(super) fn has(name: &CStr, piece: &[u8]) -> bool {
 #[derive(Debug)]
 pub(super) struct Module {
     handle: *mut c_void,
-    base: usize,
+    span: Range<usize>,
 }
 
 // SAFETY: - the loader's handle, which any thread may use.
@@ -38,15 +39,8 @@ unsafe impl Send for Module {}
 // SAFETY: - as above.
 unsafe impl Sync for Module {}
 
-/// Where those are that there are.
-static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
 impl Drop for Module {
     fn drop(&mut self) {
-        // One that a parent of a fork had then is kept twice.
-        if let Ok(mut kept) = KEPT.try_lock() {
-            kept.retain(|base| *base != self.base);
-        }
         // SAFETY: - what `keep` opened, once.
         unsafe { libc::dlclose(self.handle) };
     }
@@ -54,9 +48,12 @@ impl Drop for Module {
 
 /// The libraries for which `choose` has an answer, by the name that the loader has for it or by
 /// that of the file itself, each with that, in the order in which they were loaded. Not those that
-/// a [`Module`] keeps already.
-pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)> {
-    type All = Vec<(CString, usize)>;
+/// begin at an address that `is_known`.
+pub(super) fn modules<T>(
+    is_known: impl Fn(usize) -> bool,
+    choose: impl Fn(&CStr) -> Option<T>,
+) -> Vec<(Module, T)> {
+    type All = Vec<(CString, Range<usize>)>;
     /// # Safety
     /// - `all` points to an `All`.
     unsafe extern "C" fn see(
@@ -71,18 +68,37 @@ pub(super) fn modules<T>(choose: impl Fn(&CStr) -> Option<T>) -> Vec<(Module, T)
         }
         // SAFETY: - the loader's name of the module.
         let name = unsafe { CStr::from_ptr(info.dlpi_name.cast::<c_char>()) };
-        all.push((name.to_owned(), info.dlpi_addr as usize));
+        // SAFETY: - the headers of the module's segments, of which there are so many.
+        all.push((name.to_owned(), unsafe { span_of(info) }));
         0
     }
     let mut all: All = Vec::new();
     // SAFETY: - `see` takes such a vector.
     unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut all).cast()) };
     // Outside the loader's list: what follows takes the loader's lock.
-    let found = |(name, base): (CString, usize)| {
-        let kind = chosen(&name, &choose)?;
-        Some((Module::keep(&name, base)?, kind))
+    let found = |(name, span): (CString, Range<usize>)| {
+        let kind = (!is_known(span.start)).then(|| chosen(&name, &choose))??;
+        Some((Module::keep(&name, span)?, kind))
     };
     all.into_iter().filter_map(found).collect()
+}
+
+/// The addresses of a module, from its first segment to its last.
+///
+/// # Safety
+/// - It is the loader's description of a module that is loaded.
+unsafe fn span_of(info: &libc::dl_phdr_info) -> Range<usize> {
+    let base = info.dlpi_addr as usize;
+    if info.dlpi_phdr.is_null() {
+        return base..base;
+    }
+    // SAFETY: - caller's contract.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let segments = headers.iter().filter(|it| it.p_type == libc::PT_LOAD).map(|it| {
+        let begin = base.wrapping_add(it.p_vaddr as usize);
+        begin..begin.wrapping_add(it.p_memsz as usize)
+    });
+    segments.reduce(|all, it| all.start.min(it.start)..all.end.max(it.end)).unwrap_or(base..base)
 }
 
 /// What `choose` has for the loader's name of a library, or for the name of the file itself.
@@ -108,19 +124,16 @@ fn file_of(name: &CStr) -> Option<CString> {
 }
 
 impl Module {
-    /// The library `name` that is loaded at `base`; `None` where it is no more, or was kept before.
-    fn keep(name: &CStr, base: usize) -> Option<Self> {
-        let mut kept = KEPT.try_lock().ok()?;
-        if kept.contains(&base) {
-            return None;
-        }
+    /// The library `name` that is loaded at `span`; `None` where it is there no more.
+    fn keep(name: &CStr, span: Range<usize>) -> Option<Self> {
         // SAFETY: - a C string; nothing is loaded.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            return None;
-        }
-        kept.push(base);
-        Some(Self { handle, base })
+        (!handle.is_null()).then_some(Self { handle, span })
+    }
+
+    /// The addresses of the library.
+    pub(super) fn span(&self) -> Range<usize> {
+        self.span.clone()
     }
 
     /// What the library itself, none that it needs, defines under the first of `names` that it has.
@@ -128,7 +141,7 @@ impl Module {
         names.iter().find_map(|name| {
             // SAFETY: - a handle that is open, and a C string.
             let place = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-            (!place.is_null() && base_of(place) == Some(self.base)).then_some(place)
+            (!place.is_null() && self.has(place.addr())).then_some(place)
         })
     }
 }
@@ -136,13 +149,8 @@ impl Module {
 impl Module {
     /// Whether `place` is in the library.
     pub(super) fn has(&self, place: usize) -> bool {
-        base_of(ptr::without_provenance(place)) == Some(self.base)
+        self.span.contains(&place)
     }
-}
-
-/// Where the library is loaded that `place` is in.
-fn base_of(place: *const c_void) -> Option<usize> {
-    info_of(place).map(|found| found.dli_fbase.addr())
 }
 
 /// What the loader knows of `place`.
@@ -186,18 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn the_c_library_is_found_once_and_only_what_it_defines() {
-        let found = modules(|name| has(name, b"libc.so").then_some(7));
+    fn the_c_library_is_found_where_it_is_not_known_and_only_what_it_defines() {
+        let find = |known| modules(|at| at == known, |name| has(name, b"libc.so").then_some(7));
+        let found = find(0);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].1, 7);
         let module = &found[0].0;
         assert!(module.symbol(&[c"no_such_name", c"qsort"]).is_some());
         // The loader's own, which the C library needs.
         assert!(module.symbol(&[c"_dl_mcount", c"__tls_get_addr"]).is_none());
-        let again = || modules(|name| has(name, b"libc.so").then_some(7)).len();
-        assert_eq!(again(), 0);
-        drop(found);
-        assert_eq!(again(), 1);
+        assert!(module.has((libc::qsort as *const ()).addr()));
+        assert!(!module.has((&raw const *module).addr()));
+        assert_eq!(find(module.span().start).len(), 0);
         assert!(loads() > 0);
     }
 }

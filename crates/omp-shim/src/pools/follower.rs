@@ -148,7 +148,8 @@ pub(super) fn look_again(look: fn()) {
 /// What [`look_again`] was given, and until when it is called, each [`JUDGEMENT`] or pause.
 static LOOK: Once<fn()> = Once::new();
 static LOOK_END: AtomicU64 = AtomicU64::new(0);
-const LATER: Duration = Duration::from_secs(5);
+/// How long a library with one thread is looked at again.
+pub(super) const LATER: Duration = Duration::from_secs(5);
 
 /// Whether libraries are looked for still.
 fn looks_for_more() -> bool {

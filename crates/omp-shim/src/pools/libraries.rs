@@ -1,6 +1,6 @@
 //! The libraries of this process that are followed, and what each can do.
 
-use super::dial::SharedDial;
+use super::dial::{Dial, SharedDial};
 use super::numbers::{JobNumbers, Taken};
 use platform::aside::Aside;
 use platform::clock::monotonic_ns;
@@ -23,6 +23,10 @@ pub(in crate::pools) trait Pool: fmt::Debug + Send + Sync {
     fn threads_at_first(&self) -> usize {
         self.threads()
     }
+    /// Whether its threads begin in its own code.
+    fn makes_own_threads(&self) -> bool {
+        true
+    }
     /// Its next call is to have `threads` at most: no more than it had or was set to by the
     /// program. May be called while others of its calls run.
     fn set_threads(&self, threads: usize);
@@ -42,6 +46,8 @@ pub(super) const SLOTS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) pool: Box<dyn Pool>,
+    /// Where it begins.
+    pub(super) base: usize,
     pub(super) dial: SharedDial,
     /// Its calls run here.
     pub(super) is_ours: bool,
@@ -110,6 +116,7 @@ pub(super) fn before_fork() {
         }
     }
     wait_until(FORK_END.get(), || followed().all(|library| !library.numbers.are_taken()));
+    followed().filter(|library| library.is_ours).for_each(Followed::have_all);
 }
 
 /// It has forked; this is the parent.
@@ -148,6 +155,22 @@ impl Followed {
             drop(taken);
             // ORDERING: SeqCst - as above.
             wait_until(end, || FORKING.load(SeqCst) == 0);
+        }
+    }
+
+    /// The library has the number that the program wants, whatever is granted, until its next call
+    /// ends. After a fork OpenBLAS makes buffers for the number that it has then, and takes away
+    /// those above, while the calls of several threads have numbers up to what the program wants.
+    fn have_all(&self) {
+        let raise = |dial: &mut Dial| {
+            dial.see(self.pool.threads());
+            if let Some(threads) = dial.turn(usize::MAX) {
+                self.pool.set_threads(threads);
+            }
+        };
+        // One that has the dial now sees that a thread forks, and leaves it at once.
+        while !self.dial.turn(raise) {
+            thread::yield_now();
         }
     }
 

@@ -36,6 +36,10 @@ impl Pool for Mkl {
         usize::try_from(unsafe { (self.get)() }).unwrap_or(0)
     }
 
+    fn makes_own_threads(&self) -> bool {
+        false
+    }
+
     fn set_threads(&self, threads: usize) {
         // SAFETY: - as above.
         unsafe { (self.set)(c_int::try_from(threads).unwrap_or(c_int::MAX)) };

@@ -1,13 +1,15 @@
 // A library with a pool of threads, loaded late: `pools LIBRARY alone` where no manager is, `pools
 // LIBRARY flip` under one whose grant goes from one processor to two and back all the time; `pools
 // LIBRARY own` the same where the library has no callback; `pools LIBRARY late` the same where it
-// begins with one thread; `pools LIBRARY single` the same without a manager; `pools LIBRARY found`
-// looks whether the library is known.
+// begins with one thread; `pools LIBRARY single` the same without a manager; `pools LIBRARY closed`
+// closes that; `pools LIBRARY grown` has it have more later, on one processor; `pools LIBRARY
+// found` looks whether the library is known.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <omp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,14 +114,15 @@ static void *endless(void *nothing) {
   return nothing;
 }
 
-// Forks while other threads are in calls: the library looks that none of them runs then.
+// Forks while other threads are in calls: the library looks that none of them runs then. It makes
+// its buffers anew for the number that it has after that, which is all that calls may have.
 static void fork_in_calls(void) {
   pthread_t threads[2];
   for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, endless, NULL) == 0);
   for (int i = 0; i < 100; i++) {
     pid_t child = fork();
     CHECK(child >= 0);
-    if (child == 0) _exit(0);
+    if (child == 0) _exit(get() != 2);
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     usleep(1000);
@@ -142,8 +145,36 @@ static int has_thread(const char *wanted) {
   return found;
 }
 
+// Becomes the same program on one processor.
+static void have_one_processor(char **arguments) {
+  cpu_set_t mask;
+  CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+  if (CPU_COUNT(&mask) == 1) return;
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &mask)) cpu++;
+  CPU_ZERO(&mask);
+  CPU_SET(cpu, &mask);
+  CHECK(sched_setaffinity(0, sizeof mask, &mask) == 0);
+  execv("/proc/self/exe", arguments);
+  CHECK(!"exec");
+}
+
+// Told to have more threads than there are processors, the library has one soon.
+static void grow_on_one_processor(void) {
+  make_threads(3);
+  set(2);
+  make_threads(1);
+  double end = now() + 20;
+  while (get() != 1) {
+    usleep(1000);
+    CHECK(now() < end);
+  }
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 3);
+  int is_grown = strcmp(arguments[2], "grown") == 0;
+  if (is_grown) have_one_processor(arguments);
   void *library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   CHECK(library);
   sum = (long (*)(long, int *, void (*)(void)))dlsym(library, "pool_sum");
@@ -155,6 +186,29 @@ int main(int count, char **arguments) {
   int is_late = strcmp(arguments[2], "late") == 0;
   if (strcmp(arguments[2], "found") == 0) {
     CHECK(looks() > 0);
+    puts("ok");
+    return 0;
+  }
+  if (is_grown) {
+    CHECK(get() == 1);
+    grow_on_one_processor();
+    puts("ok");
+    return 0;
+  }
+  if (strcmp(arguments[2], "closed") == 0) {
+    make_threads(3);
+    CHECK(get() == 1 && looks() > 0);
+    dlclose(library);
+    CHECK(!dlopen(arguments[1], RTLD_LAZY | RTLD_NOLOAD));
+    // Nor does a thread look into what is no more, and the library is known when it comes again.
+    make_threads(3);
+    library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+    CHECK(library);
+    make_threads(3);
+    looks = (int (*)(void))dlsym(library, "pool_looks");
+    CHECK(looks && looks() > 0);
+    dlclose(library);
+    CHECK(!dlopen(arguments[1], RTLD_LAZY | RTLD_NOLOAD));
     puts("ok");
     return 0;
   }

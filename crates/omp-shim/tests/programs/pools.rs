@@ -18,16 +18,31 @@ fn without_a_manager_a_pool_is_left_as_it_is() {
     }
 }
 
-#[test]
-fn a_library_with_one_thread_is_not_looked_for_at_each_thread() {
+/// A library that begins with one thread, without a manager.
+fn single(mode: &str) {
     let Some(subject) = Subject::new("pools", &["-ldl", "-lpthread"]) else { return };
     let options = ["-fno-openmp", "-DSINGLE", "-shared", "-fPIC", "-lpthread"];
     let built = compile("pool_library", &options);
     let library = fresh("libopenblas-of-a-test-single.so");
     std::fs::rename(&*built, &*library).unwrap();
     let mut command = clean(&subject.program, Some(&subject.library));
-    command.arg(&library).arg("single");
+    command.arg(&library).arg(mode);
     must_be_ok(command);
+}
+
+#[test]
+fn a_library_with_one_thread_is_not_looked_for_at_each_thread() {
+    single("single");
+}
+
+#[test]
+fn a_library_with_one_thread_can_be_closed() {
+    single("closed");
+}
+
+#[test]
+fn a_library_that_has_more_threads_than_processors_later_follows() {
+    single("grown");
 }
 
 #[test]
