@@ -94,7 +94,8 @@ fn a_thread_local_destructor_has_tasks_and_sorts() {
             self.0.send(found).expect("the test waits");
         }
     }
-    thread_local!(static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) });
+    use std::cell::RefCell;
+    thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
     let (sender, receiver) = mpsc::channel();
     // The thread's destructors run in some order, also when it has ended by a panic.
     for (uses_before, panics) in [(true, false), (false, true), (false, false), (true, true)] {
@@ -125,7 +126,8 @@ fn a_thread_local_destructor_uses_storage() {
             self.0.send(value).expect("the test waits");
         }
     }
-    thread_local!(static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) });
+    use std::cell::RefCell;
+    thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
     let (sender, receiver) = mpsc::channel();
     for (uses_it_before, uses_it_after) in [(true, false), (false, true), (false, false)] {
         let sender = sender.clone();
