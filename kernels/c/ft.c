@@ -10,7 +10,6 @@
 #include "common/report.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,6 +95,16 @@ struct lines {
     _Alignas(64) double other_re[LONGEST * LANES];
     _Alignas(64) double other_im[LONGEST * LANES];
 };
+
+// The calling thread's, kept until the program ends. If each region allocated them, glibc would map
+// and unmap them each time on some runtimes, which took a tenth of class W.
+static struct lines *own_lines(void)
+{
+    static _Thread_local struct lines *lines;
+    if (lines == NULL)
+        lines = report_memory("lines", 1, sizeof(struct lines));
+    return lines;
+}
 
 // One pass of the self-sorting transform by four: 4 l sub-transforms' parts at distance m become l.
 static void pass_four(const struct roots *roots, int l, int m, const double *restrict xr,
@@ -209,9 +218,6 @@ static void along_x(const struct field *f, size_t first, const struct roots *roo
 
 struct plan {
     struct roots x, y, z;
-    // Of each thread. Not allocated where they are used: glibc maps and unmaps a block of this size
-    // each time, which cost a tenth of class W.
-    struct lines *lines;
 };
 
 // What loops over the planes of a field touch, and those over its rows in all planes.
@@ -243,7 +249,7 @@ static void transform_planes(const struct field *f, const struct plan *plan, boo
     size_t next = (size_t)f->nx + PAD;
 #pragma omp parallel
     {
-        struct lines *lines = plan->lines + omp_get_thread_num();
+        struct lines *lines = own_lines();
 #pragma omp for schedule(static)
         for (int z = 0; z < f->nz; z++) {
             for (int y = 0; forward && y < f->ny; y += LANES)
@@ -261,7 +267,7 @@ static void transform_along_z(const struct field *f, const struct plan *plan, bo
     size_t plane = place(f, 1, 0, 0);
 #pragma omp parallel
     {
-        struct lines *lines = plan->lines + omp_get_thread_num();
+        struct lines *lines = own_lines();
 #pragma omp for schedule(static)
         for (int y = 0; y < f->ny; y++)
             for (int x = 0; x < f->nx; x += LANES)
@@ -335,7 +341,6 @@ int main(int argc, char **argv)
     const struct class *class = &classes[options_row(&options)];
     struct field frequencies = make_field(class), result = make_field(class);
     struct plan *plan = report_memory("the plan", 1, sizeof(struct plan));
-    plan->lines = report_memory("lines", (size_t)omp_get_max_threads(), sizeof(struct lines));
     double size = (double)class->nx * class->ny * class->nz, logarithm = log(size);
     double operations = size * (14.8157 + 7.19641 * logarithm
                                 + (5.23518 + 7.21113 * logarithm) * class->iterations);

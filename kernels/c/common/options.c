@@ -68,7 +68,7 @@ struct options options_read(int argc, char **argv, const struct option_extra *ex
         }
         if (strcmp(option, "--help") == 0) {
             usage(stdout, argv, extra);
-            exit(0);
+            exit(fflush(stdout) == 0 ? 0 : 1);
         }
         const struct option_extra *own = extra;
         while (own != NULL && own->name != NULL
