@@ -96,14 +96,7 @@ fn flipping(workspace: &Workspace, library: &Path, folder: &Path) -> anyhow::Res
     if usable()? < 2 {
         bail!("--flip needs two processors");
     }
-    must_succeed(&mut workspace.cargo([
-        "build",
-        "--workspace",
-        "--bin",
-        "cpumgr",
-        "--example",
-        "flip_policy",
-    ]))?;
+    workspace.build_managers()?;
     let program = workspace.target.join("debug/examples/flip_policy");
     let processors: Vec<String> = processors()?.iter().take(2).map(u32::to_string).collect();
     let cpus = processors.join(",");

@@ -102,16 +102,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     }
     let compiler = Compiler::find_or_install()?;
     let library = crate::shim::run(workspace, options.form)?;
-    // Of the whole workspace, as tests are: with the features that only some packages want,
-    // everything would be built anew.
-    must_succeed(&mut workspace.cargo([
-        "build",
-        "--workspace",
-        "--bin",
-        "cpumgr",
-        "--example",
-        "flip_policy",
-    ]))?;
+    workspace.build_managers()?;
     let manager = workspace.target.join("debug/examples/flip_policy");
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let _household = Household::take_over()?;

@@ -62,6 +62,14 @@ impl Workspace {
         }
         command
     }
+
+    /// The manager that tests have, and the one that changes its mind, both without optimisation.
+    /// Of the whole workspace, as tests are: with the features that only some packages want,
+    /// everything would be built anew.
+    pub(crate) fn build_managers(&self) -> anyhow::Result<()> {
+        let which = ["build", "--workspace", "--bin", "cpumgr", "--example", "flip_policy"];
+        must_succeed(&mut self.cargo(which))
+    }
 }
 
 /// Runs a command to its end; anything but success is an error that shows the command.

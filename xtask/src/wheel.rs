@@ -44,15 +44,7 @@ pub(crate) fn test(workspace: &Workspace) -> anyhow::Result<u64> {
         skips::note(format_args!("wheel: {fault}"));
         return Ok(0);
     }
-    // As `flip` has it: with other features everything would be built anew.
-    must_succeed(&mut workspace.cargo([
-        "build",
-        "--workspace",
-        "--bin",
-        "cpumgr",
-        "--example",
-        "flip_policy",
-    ]))?;
+    workspace.build_managers()?;
     let place = workspace.target.join("wheel-test");
     let wheel = pack(workspace, &workspace.target.join("debug/cpumgr"), &place)?;
     check(workspace, &place, &wheel)?;
