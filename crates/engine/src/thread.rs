@@ -49,6 +49,7 @@ pub mod split;
 mod state;
 mod time_slice;
 mod visit;
+mod wanted;
 
 pub use current::local;
 pub(crate) use group::{Need, Reservation, WorkerGroup};

@@ -3,6 +3,7 @@
 
 use super::recess::Recess;
 use super::time_slice::TimeSlice;
+use super::wanted::Wanted;
 use crate::manager::source::{self, source};
 use crate::program::program;
 use crate::protocols::shares::Share;
@@ -34,7 +35,7 @@ pub(crate) struct Claim {
     /// master.
     pub(super) spare: Cell<usize>,
     /// What the last region could have used, and the regions inside.
-    pub(super) wanted: Cell<usize>,
+    pub(super) wanted: Wanted,
     /// What regions inside wanted until they were asked last.
     pub(super) inside: Cell<usize>,
     /// Which region the thread forks next, if that was said.
@@ -61,7 +62,7 @@ impl Default for Claim {
             is_enrolled: Cell::new(false),
             is_counted: Cell::new(false),
             spare: Cell::new(ALL),
-            wanted: Cell::new(0),
+            wanted: Wanted::default(),
             inside: Cell::new(0),
             region: Cell::new(0),
             forks: Cell::new(0),
@@ -83,7 +84,7 @@ impl Claim {
         self.is_enrolled.set(false);
         self.is_counted.set(false);
         self.spare.set(ALL);
-        self.wanted.set(0);
+        self.wanted.end();
         self.inside.set(0);
         self.time_slice.follow(false);
         self.recess.forget();
@@ -158,7 +159,7 @@ impl Claim {
     /// The thread forks no more.
     pub(crate) fn end(&self) {
         if self.is_enrolled.take() {
-            source::want(self.wanted.take(), 0);
+            source::want(self.wanted.end(), 0);
             if let Some(share) = self.share.take() {
                 program().masters().dismiss(&share);
             }

@@ -35,8 +35,8 @@ impl Local {
         // M1: what it has under way is more than the region itself, where regions inside have
         //     wanted more.
         let total = self.with_inside(wanted, forks);
-        if claim.wanted.get() != total {
-            source::want(claim.wanted.replace(total), total);
+        if let Some(before) = claim.wanted.follow(total) {
+            source::want(before, total);
         }
         let region = claim.region.take();
         let most = source::managed().map_or(usize::MAX, |managed| {
