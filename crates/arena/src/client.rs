@@ -217,6 +217,14 @@ impl Client {
         }
     }
 
+    /// A thread of a team of `threads`, which are more than this program has processors, waits: a
+    /// manager that leaves processors to strangers does not leave those that such teams need. A
+    /// read-modify-write of a line that the program's threads share.
+    #[inline]
+    pub fn note_turn(&self, threads: u32) {
+        self.up.request.note_turn(threads);
+    }
+
     /// Gives `cpu` back, to the program that wants it first, and keeps the request: the grant that
     /// follows has one processor less, until [`Client::resume`]. The virtual processor that used it
     /// has left it, or leaves it at once.

@@ -151,6 +151,18 @@ pub struct RequestLine {
     flags: AtomicU32,
     lowest: AtomicU32,
     released_ns: AtomicU64,
+    turns: AtomicU32,
+    crowd: AtomicU32,
+}
+
+/// What a program says of its teams that have more threads than the program has processors: those
+/// take turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// How often a thread of such a team waited, modulo 2^32. Unchecked.
+    pub turns: u32,
+    /// The threads of the team that did so last. Unchecked.
+    pub threads: u32,
 }
 
 /// The program's teams have a fixed size: it gains nothing from processors beyond its request and
@@ -214,6 +226,26 @@ impl RequestLine {
     pub fn note_release(&self, now_ns: u64) {
         // ORDERING: Relaxed - a report.
         self.released_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// The program's side: a thread of a team of `threads`, which are more than the program has
+    /// processors, waits.
+    #[inline]
+    pub fn note_turn(&self, threads: u32) {
+        // ORDERING: Relaxed, both - a count, of which nothing is lost, and a hint.
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        if self.crowd.load(Ordering::Relaxed) != threads {
+            self.crowd.store(threads, Ordering::Relaxed);
+        }
+    }
+
+    /// What the program says of such teams. The manager's side; nothing of it may be trusted.
+    pub fn crowd(&self) -> Crowd {
+        // ORDERING: Relaxed, both - a count and a hint.
+        Crowd {
+            turns: self.turns.load(Ordering::Relaxed),
+            threads: self.crowd.load(Ordering::Relaxed),
+        }
     }
 
     /// Fills the line in. The manager's side, before the program gets the area: so it never reads

@@ -16,7 +16,8 @@ use crate::global::{GLOBAL_SIZE, Global, State};
 use crate::grant::{Grant, MAX_CPUS, Turn};
 use crate::header::Kind;
 use crate::layout::{
-    DOWN_SIZE, Down, FLAG_FIXED_TEAM, FLAG_SERIAL, MAX_VPS, Request, UP_SIZE, Up, Verdict, VpState,
+    Crowd, DOWN_SIZE, Down, FLAG_FIXED_TEAM, FLAG_SERIAL, MAX_VPS, Request, UP_SIZE, Up, Verdict,
+    VpState,
 };
 use crate::message::Register;
 use crate::report::Report;
@@ -267,6 +268,11 @@ impl ProgramAreas {
     /// What the program asks for now, copied once and clamped.
     pub fn request(&self) -> CheckedRequest {
         CheckedRequest::of(self.up.request.read())
+    }
+
+    /// What the program says of teams that are larger than its grant, unchecked.
+    pub fn crowd(&self) -> Crowd {
+        self.up.request.crowd()
     }
 
     /// The processors that the program says that it gave back. It can only have given back what it

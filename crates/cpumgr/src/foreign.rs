@@ -32,7 +32,10 @@
 //!    and not its next turn, until it has gone.
 //! 4. Two managers that leave the same processor to each other would come back at once, too:
 //!    patience has a part that each draws for itself.
-//! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs
+//! 5. A team that has to keep its size (`num_threads(2)`, a region that lasts) gains nothing where
+//!    its program has fewer processors: its threads take turns on them. What such a team needs comes
+//!    back, and is left only to a stranger that takes most of it ([`crowds`]).
+//! 6. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs
 //!    share another.
 //!
 //! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise
@@ -46,7 +49,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use arena::layout::Crowd;
 use platform::affinity::Tid;
+
+use crowds::Crowds;
+
+mod crowds;
 
 /// Nanoseconds on the monotonic clock, or of a processor.
 type Nanos = u64;
@@ -110,6 +118,8 @@ pub struct Held {
     pub first: u32,
     /// What all its threads ran together; in a close look.
     pub ran: Option<Nanos>,
+    /// What it says of teams that are larger than that.
+    pub crowd: Crowd,
 }
 
 /// The machine at a moment.
@@ -185,6 +195,8 @@ pub struct Foreign {
     returned: BTreeMap<u32, Returned>,
     /// Those that came back although a stranger uses a part of them.
     rhythms: BTreeMap<u32, Rhythm>,
+    /// Programs whose teams have to keep their size.
+    crowds: Crowds,
     /// Those with a stranger in the last window.
     suspects: BTreeSet<u32>,
     /// The samples back to one that is [`TICKS`] old.
@@ -207,6 +219,7 @@ impl Foreign {
             left: Vec::new(),
             returned: BTreeMap::new(),
             rhythms: BTreeMap::new(),
+            crowds: Crowds::default(),
             suspects: BTreeSet::new(),
             past: VecDeque::new(),
             quick: 0,
@@ -243,6 +256,7 @@ impl Foreign {
         self.left.clear();
         self.returned.clear();
         self.rhythms.clear();
+        self.crowds = Crowds::default();
         self.suspects.clear();
     }
 
@@ -265,7 +279,10 @@ impl Foreign {
         let is_hasty = self.quick > QUICK_WINDOWS;
         let recent =
             self.past.iter().find(|then| is_hasty && age(then) <= TICKS).or(self.past.back());
-        let shares = recent.map(|recent| (age(recent), shares(recent, &sample, ticks)));
+        let missing =
+            self.past.back().map_or(0, |last| self.crowds.look(last, &sample, before.len()));
+        let stays = |program| self.crowds.has(program, sample.at);
+        let shares = recent.map(|recent| (age(recent), shares(recent, &sample, ticks, stays)));
         let (passed, mut shares) = shares.unwrap_or_default();
         let mut rhythmic = if is_hasty { Vec::new() } else { self.listen(&shares, passed) };
         shares.retain(|cpu, it| {
@@ -285,6 +302,9 @@ impl Foreign {
         rhythmic.retain(|cpu| !before.contains(cpu));
         self.rhythms.retain(|cpu, _| !rhythmic.contains(cpu));
         self.suspects = shares.into_keys().filter(|cpu| !found.contains(cpu)).collect();
+        for _ in 0..missing {
+            self.come_back(self.left.len() - 1, &sample);
+        }
         for cpu in found.iter().chain(&rhythmic) {
             self.leave(*cpu, &sample);
         }
@@ -332,6 +352,15 @@ impl Foreign {
             self.returned.get(&cpu).filter(|it| sample.at.saturating_sub(it.at) < RELAPSE);
         let patience = relapse.map_or(PATIENCE, |it| (it.patience * 2).min(LONGEST_PATIENCE));
         self.left.push(Left::since(sample, cpu, patience));
+        // Whether its program can do without is soon seen.
+        self.quick = self.quick.max(QUICK_WINDOWS);
+    }
+
+    /// What was left as the number `at` comes back.
+    fn come_back(&mut self, at: usize, sample: &Sample) {
+        let left = self.left.remove(at);
+        self.returned.insert(left.cpu, Returned { at: sample.at, patience: left.patience });
+        self.quick = self.quick.max(QUICK_WINDOWS);
     }
 
     fn take_back(&mut self, sample: &Sample) {
@@ -358,9 +387,7 @@ impl Foreign {
                 if is_rhythm {
                     self.rhythms.insert(left.cpu, Rhythm::default());
                 }
-                self.returned.insert(left.cpu, Returned { at: sample.at, patience: left.patience });
-                self.left.remove(at);
-                self.quick = self.quick.max(QUICK_WINDOWS);
+                self.come_back(at, sample);
             } else {
                 self.left[at] = Left::since(sample, left.cpu, left.patience);
             }
@@ -411,8 +438,14 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
 }
 
 /// What strangers had of each processor between two samples (rule 1). `ticks`: one that is long
-/// enough ago to say how busy a processor was.
-fn shares(last: &Sample, now: &Sample, ticks: Option<&Sample>) -> BTreeMap<u32, Share> {
+/// enough ago to say how busy a processor was; `stays`: the teams of that program have to keep their
+/// size.
+fn shares(
+    last: &Sample,
+    now: &Sample,
+    ticks: Option<&Sample>,
+    stays: impl Fn(u64) -> bool,
+) -> BTreeMap<u32, Share> {
     let passed = now.at.saturating_sub(last.at) as f64;
     let part = |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed;
     let was_busy = |cpu| {
@@ -444,7 +477,10 @@ fn shares(last: &Sample, now: &Sample, ticks: Option<&Sample>) -> BTreeMap<u32, 
         let others = all.map_or(0.0, |all| (all - seated - master).max(0.0));
         for (cpu, share) in on {
             let was_busy = all.is_some() && was_busy(cpu);
-            let worth = worth(held.threads.len(), now.spare);
+            let worth = match stays(*program) {
+                true => crowds::CONTENDED,
+                false => worth(held.threads.len(), now.spare),
+            };
             shares.insert(cpu, Share { share: share - others, worth, was_busy });
         }
     }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod crowds;
 mod rhythms;
 
 const CPUS: u32 = 4;
@@ -26,6 +27,11 @@ struct World {
     foreign_master: bool,
     /// The part of the time in which a quota keeps the program back.
     kept_back: f64,
+    /// Where the program has fewer than all processors, its threads wait so often in a millisecond.
+    turns_in_ms: u64,
+    turned: u64,
+    /// The threads of its teams.
+    team: u32,
     /// The kernel's turns where a stranger computes all the time, and how much of the first is
     /// over: it counts a wait when it ends.
     turns: Option<Nanos>,
@@ -50,6 +56,9 @@ impl World {
             helpers: 0.0,
             foreign_master: false,
             kept_back: 0.0,
+            turns_in_ms: 0,
+            turned: 0,
+            team: CPUS,
             turns: None,
         }
     }
@@ -68,6 +77,9 @@ impl World {
     fn pass(&mut self, time: Nanos) {
         let part = |share: f64| (time as f64 * share) as Nanos;
         let left = self.foreign.left();
+        if !left.is_empty() {
+            self.turned += self.turns_in_ms * time / MS;
+        }
         for (cpu, times) in &mut self.threads {
             let stranger = self.strangers.get(cpu).copied().unwrap_or(0.0);
             let busy = self.busy.get_mut(cpu).unwrap();
@@ -114,7 +126,12 @@ impl World {
         let threads = self.threads.iter().filter(|(cpu, _)| !left.contains(cpu));
         let threads =
             threads.map(|(cpu, times)| (*cpu, (Tid(100 + *cpu as i32), *times))).collect();
-        let held = Held { threads, first: 0, ran: close.then_some(self.ran) };
+        let held = Held {
+            threads,
+            first: 0,
+            ran: close.then_some(self.ran),
+            crowd: Crowd { turns: self.turned as u32, threads: self.team },
+        };
         let mut sample = Sample { at: self.now, held: [(1, held)].into(), ..Sample::default() };
         if close {
             (sample.busy, sample.ran) = (self.busy.clone(), self.ran);
@@ -222,7 +239,11 @@ fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
         let second = threads(number).map(|thread| (1, thread));
         let ran_by_second = second.map_or(0, |(_, (_, times))| times.ran);
         let threads = [(0, (Tid(10), ran))].into_iter().chain(second).collect();
-        let held = [(1, Held { threads, first: 0, ran: Some(at + ran_by_second) })].into();
+        let held = [(
+            1,
+            Held { threads, first: 0, ran: Some(at + ran_by_second), crowd: Crowd::default() },
+        )]
+        .into();
         foreign.look(Sample {
             at,
             held,
@@ -417,8 +438,16 @@ fn two_managers_that_meet_each_other_part() {
                     .filter(|cpu| on[*cpu][who])
                     .map(|cpu| (cpu as u32, (Tid(cpu as i32), times[who][cpu])));
                 let ran = times[who].iter().map(|it| it.ran).sum();
-                let held =
-                    [(1, Held { threads: threads.collect(), first: 0, ran: Some(ran) })].into();
+                let held = [(
+                    1,
+                    Held {
+                        threads: threads.collect(),
+                        first: 0,
+                        ran: Some(ran),
+                        crowd: Crowd::default(),
+                    },
+                )]
+                .into();
                 let busy = [(0, busy[0]), (1, busy[1])].into();
                 managers[who].look(Sample { at: now, held, busy, ran, ..Sample::default() });
             }
@@ -451,7 +480,7 @@ proptest! {
             }
             let times = Times { ran: numbers[0], waited: numbers[1] };
             let threads = [(numbers[2] as u32 % 3, (Tid(numbers[3] as i32 % 3), times))].into();
-            let held = [(numbers[4] % 2, Held { threads, first: 0, ran: close.then_some(numbers[5]) })].into();
+            let held = [(numbers[4] % 2, Held { threads, first: 0, ran: close.then_some(numbers[5]), crowd: Crowd::default() })].into();
             let busy = if close { [(0, numbers[6]), (1, numbers[7])].into() } else { BTreeMap::new() };
             foreign.look(Sample { at: now, held, busy, ran: numbers[5], ..Sample::default() });
             let next = foreign.next_look().unwrap();

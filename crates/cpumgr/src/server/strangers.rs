@@ -91,7 +91,8 @@ impl Server {
             let threads = threads.into_iter();
             let threads = threads
                 .filter_map(|(cpu, tid)| Some((cpu, (tid, program.reclaim.threads().times(tid)?))));
-            sample.held.insert(connection.serial, Held { threads: threads.collect(), first, ran });
+            let (threads, crowd) = (threads.collect(), program.areas.crowd());
+            sample.held.insert(connection.serial, Held { threads, first, ran, crowd });
         }
         sample.spare = self.ledger.has_spare();
         if close {

@@ -98,6 +98,11 @@ impl Managed {
         self.client().is_alive() && self.client().grant().shared
     }
 
+    /// A thread of a team of `threads`, for which there are not enough processors, waits.
+    pub(crate) fn note_turn(&self, threads: u32) {
+        self.client().note_turn(threads);
+    }
+
     /// True where it lets the program take turns with others on one processor.
     #[inline]
     pub(crate) fn has_one_in_turn(&self) -> bool {
