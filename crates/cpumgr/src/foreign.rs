@@ -33,8 +33,8 @@
 //! 4. Two managers that leave the same processor to each other would come back at once, too:
 //!    patience has a part that each draws for itself.
 //! 5. A team that has to keep its size (`num_threads(2)`, a region that lasts) gains nothing where
-//!    its program has fewer processors: its threads take turns on them. What such a team needs comes
-//!    back, and is left only to a stranger that takes most of it ([`crowds`]).
+//!    its program has fewer processors: its threads take turns on them. What such a team needs
+//!    comes back, and is left only to a stranger that takes most of it ([`crowds`]).
 //! 6. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs
 //!    share another.
 //!
@@ -438,8 +438,8 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
 }
 
 /// What strangers had of each processor between two samples (rule 1). `ticks`: one that is long
-/// enough ago to say how busy a processor was; `stays`: the teams of that program have to keep their
-/// size.
+/// enough ago to say how busy a processor was; `stays`: the teams of that program have to keep
+/// their size.
 fn shares(
     last: &Sample,
     now: &Sample,
