@@ -217,12 +217,11 @@ impl Client {
         }
     }
 
-    /// A thread of a team of `threads`, which are more than this program has processors, waits: a
-    /// manager that leaves processors to strangers does not leave those that such teams need. A
-    /// read-modify-write of a line that the program's threads share.
-    #[inline]
-    pub fn note_turn(&self, threads: u32) {
-        self.up.request.note_turn(threads);
+    /// Threads of a team of `threads`, which are more than this program has processors, waited
+    /// `turns` times more: a manager that leaves processors to strangers does not leave those that
+    /// such teams need. A read-modify-write of a line that the program's threads share.
+    pub fn note_turns(&self, turns: u32, threads: u32) {
+        self.up.request.note_turns(turns, threads);
     }
 
     /// Gives `cpu` back, to the program that wants it first, and keeps the request: the grant that

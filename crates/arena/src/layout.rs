@@ -228,12 +228,11 @@ impl RequestLine {
         self.released_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// The program's side: a thread of a team of `threads`, which are more than the program has
-    /// processors, waits.
-    #[inline]
-    pub fn note_turn(&self, threads: u32) {
+    /// The program's side: threads of a team of `threads`, which are more than the program has
+    /// processors, waited `turns` times more.
+    pub fn note_turns(&self, turns: u32, threads: u32) {
         // ORDERING: Relaxed, both - a count, of which nothing is lost, and a hint.
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.turns.fetch_add(turns, Ordering::Relaxed);
         if self.crowd.load(Ordering::Relaxed) != threads {
             self.crowd.store(threads, Ordering::Relaxed);
         }

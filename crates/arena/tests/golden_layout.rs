@@ -116,9 +116,9 @@ fn the_bytes_of_a_request_are_pinned() {
     request.set_lowest(2);
     request.note_release(0x55);
     request.set_serial(true);
-    request.note_turn(3);
-    request.note_turn(4);
-    assert_eq!(words(&request, [0, 8, 16, 24]), [3, 2 | 2 << 32, 0x55, 2 | 4 << 32]);
+    request.note_turns(1, 3);
+    request.note_turns(5, 4);
+    assert_eq!(words(&request, [0, 8, 16, 24]), [3, 2 | 2 << 32, 0x55, 6 | 4 << 32]);
     let released = ReleaseLine::default();
     released.add(CpuId(64));
     assert_eq!(words(&released, [0, 8]), [0, 1]);

@@ -98,9 +98,9 @@ impl Managed {
         self.client().is_alive() && self.client().grant().shared
     }
 
-    /// A thread of a team of `threads`, for which there are not enough processors, waits.
-    pub(crate) fn note_turn(&self, threads: u32) {
-        self.client().note_turn(threads);
+    /// Threads of a team of `threads`, for which there are not enough processors, waited so often.
+    pub(crate) fn note_turns(&self, turns: u32, threads: u32) {
+        self.client().note_turns(turns, threads);
     }
 
     /// True where it lets the program take turns with others on one processor.

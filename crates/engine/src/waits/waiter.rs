@@ -5,6 +5,7 @@ use crate::contention::{BUDGET, LateYields, Stragglers};
 use crate::manager::Sitter;
 use crate::manager::source;
 use crate::program::counters::Counters;
+use crate::waits::turns::Turns;
 use platform::clock::Ticks;
 use std::cell::Cell;
 use std::thread;
@@ -25,6 +26,8 @@ pub struct Waiter {
     stragglers: Stragglers,
     /// What it counts.
     counters: Cell<&'static Counters>,
+    /// Its waits in teams that take turns.
+    turns: Turns,
     /// Where it sits.
     sitter: Sitter,
 }
@@ -37,6 +40,7 @@ impl Waiter {
             late_yields: LateYields::new(&BUDGET),
             stragglers: Stragglers::new(),
             counters: Cell::new(counters),
+            turns: Turns::default(),
             sitter: Sitter::default(),
         }
     }
@@ -89,6 +93,15 @@ impl Waiter {
         } else {
             (limit / 2).max(SHORTEST)
         });
+    }
+
+    /// The thread waits, in a team of `threads` for which there are not enough processors.
+    pub(crate) fn note_turn(&self, threads: u32) {
+        if let Some(managed) = source::managed_already()
+            && let Some(turns) = self.turns.add()
+        {
+            managed.note_turns(turns, threads);
+        }
     }
 
     /// The thread waits: a safe point ([`safe_point`](crate::regions::safe_point)).
