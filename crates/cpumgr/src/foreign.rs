@@ -113,6 +113,8 @@ pub struct Times {
 pub struct Held {
     /// The thread that is meant to run on each.
     pub threads: BTreeMap<u32, (Tid, Times)>,
+    /// How many they are.
+    pub processors: usize,
     /// The processor of the master. Which thread that is, is not known: the initial one, or another
     /// one that is none of `threads`.
     pub first: u32,
@@ -133,6 +135,8 @@ pub struct Sample {
     pub busy: BTreeMap<u32, Nanos>,
     /// What all programs ran together; in a close look.
     pub ran: Nanos,
+    /// How many of those that are to be left are left in fact.
+    pub left: usize,
     /// There are processors that no program holds: a program that leaves one gets another one.
     pub spare: bool,
     /// What it took to find this out.
@@ -150,6 +154,8 @@ impl Sample {
 #[derive(Clone, Copy, Debug)]
 struct Left {
     cpu: u32,
+    /// The program that it was taken from.
+    program: Option<u64>,
     /// The window in which it must be unused: where it began, with the sample of then.
     since: Nanos,
     busy: Nanos,
@@ -159,11 +165,12 @@ struct Left {
 }
 
 impl Left {
-    /// Begins a window of patience.
-    fn since(sample: &Sample, cpu: u32, patience: Nanos) -> Self {
+    /// Begins a window of patience for one that was left, or that is.
+    fn since(sample: &Sample, cpu: u32, program: Option<u64>, patience: Nanos) -> Self {
         let busy = sample.busy.get(&cpu).copied().unwrap_or(0);
         Self {
             cpu,
+            program,
             since: sample.at,
             busy,
             busy_machine: sample.busy_in_all(),
@@ -279,8 +286,9 @@ impl Foreign {
         let is_hasty = self.quick > QUICK_WINDOWS;
         let recent =
             self.past.iter().find(|then| is_hasty && age(then) <= TICKS).or(self.past.back());
-        let missing =
-            self.past.back().map_or(0, |last| self.crowds.look(last, &sample, before.len()));
+        let is_of = |it: &&Left, program| it.program == Some(program);
+        let left_by = |program| self.left.iter().filter(|it| is_of(it, program)).count();
+        let lacking = self.crowds.look(&sample, left_by);
         let stays = |program| self.crowds.has(program, sample.at);
         let shares = recent.map(|recent| (age(recent), shares(recent, &sample, ticks, stays)));
         let (passed, mut shares) = shares.unwrap_or_default();
@@ -302,8 +310,8 @@ impl Foreign {
         rhythmic.retain(|cpu| !before.contains(cpu));
         self.rhythms.retain(|cpu, _| !rhythmic.contains(cpu));
         self.suspects = shares.into_keys().filter(|cpu| !found.contains(cpu)).collect();
-        for _ in 0..missing {
-            self.come_back(self.left.len() - 1, &sample);
+        for (program, processors) in lacking {
+            self.give_back(program, processors, &sample);
         }
         for cpu in found.iter().chain(&rhythmic) {
             self.leave(*cpu, &sample);
@@ -351,9 +359,24 @@ impl Foreign {
         let relapse =
             self.returned.get(&cpu).filter(|it| sample.at.saturating_sub(it.at) < RELAPSE);
         let patience = relapse.map_or(PATIENCE, |it| (it.patience * 2).min(LONGEST_PATIENCE));
-        self.left.push(Left::since(sample, cpu, patience));
+        let holds = |(_, held): &(&u64, &Held)| held.threads.contains_key(&cpu);
+        let program = sample.held.iter().find(holds).map(|(program, _)| *program);
+        self.left.push(Left::since(sample, cpu, program, patience));
+        self.crowds.begin(sample);
         // Whether its program can do without is soon seen.
         self.quick = self.quick.max(QUICK_WINDOWS);
+    }
+
+    /// A program gets back processors that it left. What is to be left and is not (the ledger keeps
+    /// what was to be left last) goes first.
+    fn give_back(&mut self, program: u64, processors: usize, sample: &Sample) {
+        let mut missing = processors + self.left.len().saturating_sub(sample.left);
+        for at in (0..self.left.len()).rev() {
+            if missing > 0 && self.left[at].program == Some(program) {
+                self.come_back(at, sample);
+                missing -= 1;
+            }
+        }
     }
 
     /// What was left as the number `at` comes back.
@@ -389,7 +412,7 @@ impl Foreign {
                 }
                 self.come_back(at, sample);
             } else {
-                self.left[at] = Left::since(sample, left.cpu, left.patience);
+                self.left[at] = Left::since(sample, left.cpu, left.program, left.patience);
             }
         }
     }
@@ -477,7 +500,7 @@ fn shares(
         let others = all.map_or(0.0, |all| (all - seated - master).max(0.0));
         for (cpu, share) in on {
             let was_busy = all.is_some() && was_busy(cpu);
-            let worth = match stays(*program) {
+            let worth = match stays(*program) && !now.spare {
                 true => crowds::CONTENDED,
                 false => worth(held.threads.len(), now.spare),
             };

@@ -6,26 +6,31 @@
 //! and no thread of it is late. A team of two threads that has to have two (`num_threads(2)`, or a
 //! region that began before and has barriers) has half of that speed as well, but its threads
 //! take turns on what is left, with some switches for each barrier, while beside the stranger it
-//! waits for half of the time and takes no turns. lightgbm's regions of 50 us take twice as long
-//! by leaving as by staying.
+//! waits for half of the time and takes no turns. lightgbm's regions of 50 us take longer by
+//! leaving than by staying.
 //!
 //! # Rule
-//! A program counts how often threads of such teams wait ([`Crowd::turns`]). Where it does so
-//! [`MANY`] times in the first window after a processor was left, or in a later one more often than
-//! once in a turn of the kernel's ([`SLICE`]; where turns are rarer they cost little), and the
-//! processors that are left would do for the team, it gets them back. For [`MEMORY`] after that one
-//! is left only to strangers that take [`CONTENDED`] of it, with which the program has less than by
-//! turns. After that time it is tried again, which costs two windows.
+//! 1. A program counts how often threads of such teams wait inside their regions
+//!    ([`Crowd::turns`](arena::layout::Crowd)). Windows are of [`QUICK`] or more, and begin anew
+//!    when something is left. A program takes turns in one in which each thread of the team waited
+//!    more often than once in a turn of the kernel's ([`SLICE`]): where turns are rarer they cost
+//!    little. That counts when each thread did so [`MANY`] times, which is more than the rest of
+//!    a region, or in a second window.
+//! 2. Then the program gets back as many processors as the team lacks, of those that it left
+//!    itself. Where these are fewer the team would take turns in any case.
+//! 3. For [`MEMORY`] after that the program leaves a processor only to strangers that take
+//!    [`CONTENDED`] of it, with which it has less than by turns, or for a spare one. After that
+//!    time it is tried again, which costs two windows.
 
 use std::collections::BTreeMap;
 
-use super::{MS, Nanos, Sample};
+use super::{MS, Nanos, QUICK, Sample};
 
 /// Share of strangers that makes a processor worth leaving nevertheless: by turns short regions
 /// keep a third of their speed.
 pub(super) const CONTENDED: f64 = 0.7;
-/// So many turns are more than the rest of a region.
-const MANY: u32 = 15;
+/// So many turns of a thread are more than the rest of a region.
+const MANY: u64 = 15;
 /// A turn of the kernel's.
 const SLICE: Nanos = 4 * MS;
 /// For how long a program's teams are known to keep their size.
@@ -36,6 +41,8 @@ const MEMORY: Nanos = 10_000 * MS;
 pub(super) struct Crowds {
     /// Until when each is known.
     known: BTreeMap<u64, Nanos>,
+    /// Since when turns are counted, and what had been counted then.
+    window: Option<(Nanos, BTreeMap<u64, u32>)>,
     /// Those that took turns in the last window.
     suspects: Vec<u64>,
 }
@@ -46,30 +53,56 @@ impl Crowds {
         self.known.get(&program).is_some_and(|until| now < *until)
     }
 
-    /// Takes in what programs said in a window in which `left` processors were left to others;
-    /// returns how many of those have to come back.
-    pub(super) fn look(&mut self, last: &Sample, now: &Sample, left: usize) -> usize {
-        self.known.retain(|_, until| now.at < *until);
+    /// Something was left: a window begins.
+    pub(super) fn begin(&mut self, sample: &Sample) {
+        self.suspects.clear();
+        self.count_from(sample);
+    }
+
+    fn count_from(&mut self, sample: &Sample) {
+        let turns = sample.held.iter().map(|(program, held)| (*program, held.crowd.turns));
+        self.window = Some((sample.at, turns.collect()));
+    }
+
+    /// Looks at what programs counted, each of which has `left` that many processors; returns which
+    /// of them lack how many of those.
+    pub(super) fn look(
+        &mut self,
+        sample: &Sample,
+        left: impl Fn(u64) -> usize,
+    ) -> Vec<(u64, usize)> {
+        self.known.retain(|_, until| sample.at < *until);
+        let Some((since, before)) = self.window.take() else { return Vec::new() };
+        let passed = sample.at.saturating_sub(since);
+        if passed < QUICK {
+            self.window = Some((since, before));
+            return Vec::new();
+        }
+        self.count_from(sample);
         let suspects = std::mem::take(&mut self.suspects);
-        let mut missing = 0;
-        for (program, held) in &now.held {
-            // What is left by a program that is known is left in spite of that.
-            let may_miss = left > 0 && !self.known.contains_key(program);
-            let Some(before) = last.held.get(program).filter(|_| may_miss) else { continue };
-            let turns = held.crowd.turns.wrapping_sub(before.crowd.turns);
-            let team = usize::try_from(held.crowd.threads).unwrap_or(usize::MAX);
-            let more = team.saturating_sub(held.threads.len());
-            let often = u64::from(turns) * SLICE > now.at.saturating_sub(last.at);
-            if !often || !(1..=left).contains(&more) {
+        let mut lacking = Vec::new();
+        for (program, held) in &sample.held {
+            // What a program leaves that is known it leaves in spite of that.
+            let (Some(before), false) = (before.get(program), self.known.contains_key(program))
+            else {
+                continue;
+            };
+            let turns = u64::from(held.crowd.turns.wrapping_sub(*before));
+            let team = held.crowd.threads.into();
+            let lacks = usize::try_from(team).unwrap_or(usize::MAX);
+            let lacks = lacks.saturating_sub(held.processors);
+            // A team of a few at most, from here on.
+            let is_to_be_had = (1..=left(*program).min(sample.left)).contains(&lacks);
+            if !is_to_be_had || turns * SLICE <= passed.saturating_mul(team) {
                 continue;
             }
-            if turns >= MANY || suspects.contains(program) {
-                self.known.insert(*program, now.at + MEMORY);
-                missing = missing.max(more);
+            if turns >= MANY * team || suspects.contains(program) {
+                self.known.insert(*program, sample.at + MEMORY);
+                lacking.push((*program, lacks));
             } else {
                 self.suspects.push(*program);
             }
         }
-        missing
+        lacking
     }
 }

@@ -32,6 +32,8 @@ struct World {
     turned: u64,
     /// The threads of its teams.
     team: u32,
+    /// There are processors that no program has.
+    spare: bool,
     /// The kernel's turns where a stranger computes all the time, and how much of the first is
     /// over: it counts a wait when it ends.
     turns: Option<Nanos>,
@@ -59,6 +61,7 @@ impl World {
             turns_in_ms: 0,
             turned: 0,
             team: CPUS,
+            spare: false,
             turns: None,
         }
     }
@@ -74,9 +77,16 @@ impl World {
         Times { ran: ran(first + time) - ran(first), waited: waits * TURN - missed }
     }
 
+    /// What is left in fact: the program keeps a processor.
+    fn left(&self) -> Vec<u32> {
+        let mut left = self.foreign.left();
+        left.truncate(CPUS as usize - 1);
+        left
+    }
+
     fn pass(&mut self, time: Nanos) {
         let part = |share: f64| (time as f64 * share) as Nanos;
-        let left = self.foreign.left();
+        let left = self.left();
         if !left.is_empty() {
             self.turned += self.turns_in_ms * time / MS;
         }
@@ -122,17 +132,21 @@ impl World {
         let next = self.foreign.next_look().unwrap();
         self.pass(next - self.now);
         let close = self.foreign.is_close();
-        let left = self.foreign.left();
+        let left = self.left();
         let threads = self.threads.iter().filter(|(cpu, _)| !left.contains(cpu));
         let threads =
             threads.map(|(cpu, times)| (*cpu, (Tid(100 + *cpu as i32), *times))).collect();
         let held = Held {
             threads,
+            processors: CPUS as usize - left.len(),
             first: 0,
             ran: close.then_some(self.ran),
             crowd: Crowd { turns: self.turned as u32, threads: self.team },
         };
-        let mut sample = Sample { at: self.now, held: [(1, held)].into(), ..Sample::default() };
+        let left = left.len();
+        let held = [(1, held)].into();
+        let mut sample =
+            Sample { at: self.now, held, left, spare: self.spare, ..Sample::default() };
         if close {
             (sample.busy, sample.ran) = (self.busy.clone(), self.ran);
         }
@@ -241,7 +255,13 @@ fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
         let threads = [(0, (Tid(10), ran))].into_iter().chain(second).collect();
         let held = [(
             1,
-            Held { threads, first: 0, ran: Some(at + ran_by_second), crowd: Crowd::default() },
+            Held {
+                threads,
+                processors: 2,
+                first: 0,
+                ran: Some(at + ran_by_second),
+                crowd: Crowd::default(),
+            },
         )]
         .into();
         foreign.look(Sample {
@@ -442,6 +462,7 @@ fn two_managers_that_meet_each_other_part() {
                     1,
                     Held {
                         threads: threads.collect(),
+                        processors: 2,
                         first: 0,
                         ran: Some(ran),
                         crowd: Crowd::default(),
@@ -480,9 +501,13 @@ proptest! {
             }
             let times = Times { ran: numbers[0], waited: numbers[1] };
             let threads = [(numbers[2] as u32 % 3, (Tid(numbers[3] as i32 % 3), times))].into();
-            let held = [(numbers[4] % 2, Held { threads, first: 0, ran: close.then_some(numbers[5]), crowd: Crowd::default() })].into();
+            let team = [0, 1, 2, 3, u32::MAX][numbers[3] as usize % 5];
+            let crowd = Crowd { turns: numbers[1] as u32, threads: team };
+            let (processors, left) = (numbers[6] as usize % 3, numbers[7] as usize % 3);
+            let ran = close.then_some(numbers[5]);
+            let held = [(numbers[4] % 2, Held { threads, processors, first: 0, ran, crowd })].into();
             let busy = if close { [(0, numbers[6]), (1, numbers[7])].into() } else { BTreeMap::new() };
-            foreign.look(Sample { at: now, held, busy, ran: numbers[5], ..Sample::default() });
+            foreign.look(Sample { at: now, held, busy, left, ran: numbers[5], ..Sample::default() });
             let next = foreign.next_look().unwrap();
             prop_assert!(next > now && next <= now + PERIOD);
         }

@@ -16,7 +16,7 @@ use platform::load;
 use policies::{AppId, Cause};
 
 use super::Server;
-use crate::foreign::{Held, Sample};
+use crate::foreign::{Foreign, Held, Sample};
 use crate::surprises::Surprise;
 
 impl Server {
@@ -31,7 +31,7 @@ impl Server {
         if waits || !self.any_programs() {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
-            let sample = self.sample(monotonic_ns(), foreign.is_close());
+            let sample = self.sample(monotonic_ns(), &foreign);
             foreign.look(sample);
         }
         let left = foreign.left();
@@ -70,8 +70,10 @@ impl Server {
     }
 
     /// What the kernel says now. A program that ends meanwhile is not in it.
-    fn sample(&mut self, now: u64, close: bool) -> Sample {
-        let mut sample = Sample { at: now, ..Sample::default() };
+    fn sample(&mut self, now: u64, foreign: &Foreign) -> Sample {
+        let (close, to_leave) = (foreign.is_close(), foreign.left());
+        let left = self.ledger.left_to_others().filter(|cpu| to_leave.contains(cpu)).count();
+        let mut sample = Sample { at: now, left, ..Sample::default() };
         // Where all share there is nothing to be found out.
         let some = close || self.ledger.anybody_has_own();
         for connection in self.connections.values().filter(|_| some) {
@@ -92,7 +94,8 @@ impl Server {
             let threads = threads
                 .filter_map(|(cpu, tid)| Some((cpu, (tid, program.reclaim.threads().times(tid)?))));
             let (threads, crowd) = (threads.collect(), program.areas.crowd());
-            sample.held.insert(connection.serial, Held { threads, first, ran, crowd });
+            let processors = holding.cpus.len();
+            sample.held.insert(connection.serial, Held { threads, processors, first, ran, crowd });
         }
         sample.spare = self.ledger.has_spare();
         if close {

@@ -35,7 +35,7 @@ impl Local {
         // M1: what it has under way is more than the region itself, where regions inside have
         //     wanted more.
         let total = self.with_inside(wanted, forks);
-        if let Some(before) = claim.wanted.follow(total) {
+        if let Some(before) = claim.wanted.follow(total, || source().limit()) {
             source::want(before, total);
         }
         let region = claim.region.take();

@@ -5,9 +5,8 @@
 //! said at once: to a manager by system calls, and by a turn of its own on some processor, tens of
 //! microseconds in all. Where loops of one chunk stand between larger ones that would be for each
 //! loop, hundreds of times in a second. So a master that wants more within [`CALM`] after it wanted
-//! less is restless: from then on it says that it wants less no sooner than [`CALM`] later.
-//! Processors for which it has no work meanwhile go to others in the usual way
-//! ([`wishes`](crate::protocols::wishes)).
+//! less is restless: from then on it says that it wants less no sooner than [`CALM`] later, unless
+//! the program has more than that, which others could have at once.
 
 use platform::clock::Ticks;
 use std::cell::Cell;
@@ -26,22 +25,26 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The next region could use `processors`: what was said before, when a change is to be said.
-    /// Cost in most cases: a load.
+    /// The next region could use `processors`, and the program has `granted()`: what was said
+    /// before, when a change is to be said. Cost in most cases: a load.
     #[inline]
-    pub(super) fn follow(&self, processors: usize) -> Option<usize> {
+    pub(super) fn follow(
+        &self,
+        processors: usize,
+        granted: impl FnOnce() -> usize,
+    ) -> Option<usize> {
         if self.said.get() == processors {
             return None;
         }
-        self.change(processors, Ticks::now().raw(), Ticks::about_us(CALM))
+        self.change(processors, granted(), Ticks::now().raw(), Ticks::about_us(CALM))
     }
 
     #[cold]
-    fn change(&self, processors: usize, now: u64, calm: u64) -> Option<usize> {
+    fn change(&self, processors: usize, granted: usize, now: u64, calm: u64) -> Option<usize> {
         let is_recent =
             |then: &Cell<Option<u64>>| then.get().is_some_and(|then| now.wrapping_sub(then) < calm);
         if processors < self.said.get() {
-            if is_recent(&self.restless) {
+            if is_recent(&self.restless) && granted <= processors {
                 return None;
             }
             self.fell.set(Some(now));
@@ -63,13 +66,29 @@ impl Wanted {
 mod tests {
     use super::*;
 
-    /// What a master says that wants this many processors at these times; it is calm after 100.
+    /// What a master says that wants this many processors at these times, in a program that has
+    /// one; it is calm after 100.
     fn said(wanted: impl IntoIterator<Item = (u64, usize)>) -> Vec<(u64, usize)> {
+        said_with(1, wanted)
+    }
+
+    fn said_with(
+        granted: usize,
+        wanted: impl IntoIterator<Item = (u64, usize)>,
+    ) -> Vec<(u64, usize)> {
         let master = Wanted::default();
         let says = |(now, processors): &(u64, usize)| {
-            *processors != master.said.get() && master.change(*processors, *now, 100).is_some()
+            *processors != master.said.get()
+                && master.change(*processors, granted, *now, 100).is_some()
         };
         wanted.into_iter().filter(says).collect()
+    }
+
+    #[test]
+    fn a_restless_master_gives_up_at_once_what_it_has() {
+        let restless: Vec<_> = (0..10).map(|now| (now, if now % 2 == 0 { 8 } else { 2 })).collect();
+        assert_eq!(said_with(4, restless.clone()), restless);
+        assert_eq!(said_with(2, restless).len(), 3);
     }
 
     #[test]
@@ -101,7 +120,7 @@ mod tests {
     #[test]
     fn what_ends_wants_nothing() {
         let master = Wanted::default();
-        assert_eq!(master.change(3, 0, 100), Some(0));
+        assert_eq!(master.change(3, 1, 0, 100), Some(0));
         assert_eq!(master.end(), 3);
         assert_eq!(master.end(), 0);
     }

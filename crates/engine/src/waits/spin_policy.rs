@@ -231,7 +231,9 @@ pub(crate) fn wait_by<A: Into<SpinAdvice>, L: FnMut() -> Look>(
         // Not one look more: the thread that this one waits for most likely comes after it in the
         // kernel's queue (D15).
         if look() != Look::Ready {
-            waiter.note_turn(threads);
+            if wait == Wait::Inside {
+                waiter.note_turn(threads);
+            }
             wait_in_turn(sleep, waiter, linger, look);
         }
         return;

@@ -2,13 +2,16 @@
 //! the manager is told of it.
 //!
 //! All threads of a program tell it in one line of the arena. A thread does so once in [`PAUSE`] at
-//! most, so that teams of hundreds of threads do not wait for that line.
+//! most, so that teams of hundreds of threads do not wait for that line. What was not told within
+//! [`OLD`] says nothing about now, and is never told.
 
 use platform::clock::Ticks;
 use std::cell::Cell;
 
 /// Microseconds.
 const PAUSE: u64 = 1_000;
+/// A number of pauses.
+const OLD: u64 = 10;
 
 /// See the module head.
 #[derive(Debug, Default)]
@@ -26,8 +29,9 @@ impl Turns {
     }
 
     fn add_at(&self, now: u64, pause: u64) -> Option<u32> {
-        let count = self.count.get().wrapping_add(1);
-        let is_due = self.told.get().is_none_or(|told| now.wrapping_sub(told) >= pause);
+        let age = self.told.get().map_or(u64::MAX, |told| now.wrapping_sub(told));
+        let count = if age < OLD * pause { self.count.get().wrapping_add(1) } else { 1 };
+        let is_due = age >= pause;
         if is_due {
             self.told.set(Some(now));
         }
@@ -41,11 +45,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_turns_are_told_and_seldom() {
+    fn turns_are_told_together() {
         let turns = Turns::default();
         let told: Vec<u32> = (0..100).filter_map(|now| turns.add_at(now, 10)).collect();
         assert_eq!(told, [vec![1], vec![10; 9]].concat());
-        assert_eq!(turns.add_at(1_000, 10), Some(10), "nothing is lost");
-        assert_eq!(turns.add_at(2_000, 10), Some(1));
+    }
+
+    #[test]
+    fn what_is_old_is_not_told() {
+        let turns = Turns::default();
+        assert_eq!((0..5).filter_map(|now| turns.add_at(now, 10)).sum::<u32>(), 1);
+        assert_eq!(turns.add_at(99, 10), Some(5), "of this while");
+        assert_eq!((100..105).filter_map(|now| turns.add_at(now, 10)).sum::<u32>(), 0);
+        assert_eq!(turns.add_at(1_000, 10), Some(1));
     }
 }

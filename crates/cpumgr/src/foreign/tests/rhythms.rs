@@ -43,8 +43,11 @@ fn beside(
         }
         let seats = (0..2).filter(|cpu| *cpu == 0 || !is_left);
         let threads = seats.map(|cpu| (cpu as u32, (Tid(cpu as i32), threads[cpu]))).collect();
-        let held =
-            [(1, Held { threads, first: 0, ran: Some(ran), crowd: Crowd::default() })].into();
+        let held = [(
+            1,
+            Held { threads, processors: 2, first: 0, ran: Some(ran), crowd: Crowd::default() },
+        )]
+        .into();
         foreign.look(Sample {
             at: now,
             held,
