@@ -505,9 +505,11 @@ proptest! {
             let crowd = Crowd { turns: numbers[1] as u32, threads: team };
             let (processors, left) = (numbers[6] as usize % 3, numbers[7] as usize % 3);
             let ran = close.then_some(numbers[5]);
-            let held = [(numbers[4] % 2, Held { threads, processors, first: 0, ran, crowd })].into();
+            let held = Held { threads, processors, first: 0, ran, crowd };
+            let held = [(numbers[4] % 2, held)].into();
             let busy = if close { [(0, numbers[6]), (1, numbers[7])].into() } else { BTreeMap::new() };
-            foreign.look(Sample { at: now, held, busy, left, ran: numbers[5], ..Sample::default() });
+            let ran = numbers[5];
+            foreign.look(Sample { at: now, held, busy, left, ran, ..Sample::default() });
             let next = foreign.next_look().unwrap();
             prop_assert!(next > now && next <= now + PERIOD);
         }
