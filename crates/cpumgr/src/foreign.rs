@@ -34,7 +34,7 @@
 //!    patience has a part that each draws for itself.
 //! 5. A team that has to keep its size (`num_threads(2)`, a region that lasts) gains nothing where
 //!    its program has fewer processors: its threads take turns on them. What such a team needs
-//!    comes back, and is left only to a stranger that takes most of it ([`crowds`]).
+//!    comes back, and is left only to a stranger that takes most of it (`crowds`).
 //! 6. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs
 //!    share another.
 //!
