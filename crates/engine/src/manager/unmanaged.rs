@@ -32,6 +32,7 @@ unasked! {
     on_return(fn());
     comes_back();
     takes_turns() -> bool;
+    note_turns(u32, u32);
     has_one_in_turn() -> bool;
     at_fork(usize, usize) -> usize;
     standing() -> Option<Standing>;
