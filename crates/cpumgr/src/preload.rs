@@ -4,13 +4,16 @@ use std::env;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{getegid, geteuid};
+use nix::unistd::{getegid, geteuid, getuid};
 
 use crate::elf::Image;
 
 /// Bits of a file's mode: its program runs with its user's, or its group's rights.
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2010;
+
+/// The attribute of a file that holds its capabilities.
+const CAPABILITIES: &str = "security.capability";
 
 /// At which the loader splits LD_LIBRARY_PATH.
 pub const PATH: &[char] = &[':', ';'];
@@ -47,14 +50,23 @@ pub fn is_go(command: &Path) -> bool {
     find(command).and_then(|path| Image::open(&path).ok()).is_some_and(|image| image.is_go())
 }
 
-/// Whether a program runs with the rights of its file's user or group, and not with this process's:
-/// the loader takes no library into it that a variable names.
+/// Whether a program runs with the rights of its file, and not with this process's: those of
+/// another user or group, or capabilities that root alone has without them. The loader takes no
+/// library into it that a variable names.
 pub fn has_rights_of_its_own(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| {
+    let has_ids = path.metadata().is_ok_and(|data| {
         let has = |bits: u32| data.mode() & bits == bits;
         has(SET_USER) && data.uid() != geteuid().as_raw()
             || has(SET_GROUP) && data.gid() != getegid().as_raw()
-    })
+    });
+    has_ids || !getuid().is_root() && has_capabilities(path)
+}
+
+/// Whether a file names capabilities (setcap): the kernel gives them to the program that it
+/// becomes.
+fn has_capabilities(path: &Path) -> bool {
+    // Of no bytes asked for, the answer is the attribute's length.
+    rustix::fs::getxattr(path, CAPABILITIES, &mut [0_u8; 0]).is_ok()
 }
 
 /// Whether a library is one of this machine.
@@ -153,6 +165,23 @@ mod tests {
         std::os::unix::fs::chown(own.path(), Some(65_433), Some(65_433)).unwrap();
         assert!(!set(0o755) && set(0o4755) && set(0o2755));
         assert!(!set(0o2745), "mandatory locks, once");
+    }
+
+    #[test]
+    fn a_program_with_capabilities_has_rights_that_only_root_has_without_them() {
+        let own = tempfile::NamedTempFile::new().unwrap();
+        assert!(!has_capabilities(own.path()) && !has_capabilities(Path::new("/none")));
+        // Version 2, effective: CAP_SYS_NICE.
+        let mut nice = [0_u8; 20];
+        nice[..4].copy_from_slice(&0x0200_0001_u32.to_le_bytes());
+        nice[4..8].copy_from_slice(&(1_u32 << 23).to_le_bytes());
+        let none = rustix::fs::XattrFlags::empty();
+        match rustix::fs::setxattr(own.path(), CAPABILITIES, &nice, none) {
+            Ok(()) => {}
+            Err(error) => return platform::skip!("no capabilities for a file here: {error}"),
+        }
+        assert!(has_capabilities(own.path()));
+        assert_eq!(has_rights_of_its_own(own.path()), !getuid().is_root());
     }
 
     #[test]

@@ -241,9 +241,9 @@ pub(super) fn of_program(path: &Path) -> Result<Vec<Pool>, Error> {
         let follows = |it: &&mut Pool| it.follows == Follows::Yes && it.file != shown;
         for pool in pools.iter_mut().filter(follows) {
             pool.follows = Follows::Bound;
-            pool.says = "it runs with the rights of its file's user or group: the loader takes no \
-                         library from another place into it, so nothing follows; run a copy \
-                         without them"
+            pool.says = "it runs with rights of its file (another user's or group's, or \
+                         capabilities): the loader takes no library from another place into it, \
+                         so nothing follows; run a copy without them"
                 .into();
         }
     }
