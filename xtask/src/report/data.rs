@@ -218,14 +218,18 @@ pub(super) fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
         format!("commit {}", suite::commits(rows)),
         format!("compiled by {}", suite::compilers(rows).join("; ")),
         format!("class, and how often a copy solves it: {}", shown.join(", ")),
-        "ratio of the mean turnaround to the ideal: the larger of the best run alone and as many \
-         copies with one thread each"
+        "ratio of the mean turnaround to the ideal: the larger of the best run alone on other \
+         runtimes and as many copies with one thread each"
             .to_owned(),
     ];
     let left_out = &summaries.left_out;
     if !left_out.is_empty() {
         let runs = if left_out.len() == 1 { "run is" } else { "runs are" };
         about.push(format!("{} {runs} left out: {}", left_out.len(), left_out.join("; ")));
+    }
+    if !summaries.unpaired.is_empty() {
+        let runs = summaries.unpaired.join("; ");
+        about.push(format!("without one-thread copies of their repetition, in no ratio: {runs}"));
     }
     let missed = summaries.missed();
     Ok(Section { kind: Kind::Suite, title, about, conditions, charts, missed })

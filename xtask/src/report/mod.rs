@@ -75,7 +75,9 @@ fn usual(workspace: &Workspace) -> anyhow::Result<Vec<PathBuf>> {
     // The suite's are the last: they have the most to show.
     let last = newest.remove("suite");
     let suite = workspace.target.join("suite/suite.csv");
-    let suite = if suite.exists() { Some(suite) } else { last };
+    // One in which nothing was measured yet is empty.
+    let is_empty = |path: &Path| path.metadata().is_ok_and(|data| data.len() == 0);
+    let suite = if suite.exists() && !is_empty(&suite) { Some(suite) } else { last };
     Ok(newest.into_values().chain(suite).collect())
 }
 

@@ -180,7 +180,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         caches: caches(options.sets)?,
         available: memory::available()?,
         most_copies: most_copies(&options.copies),
-        about: About::of(workspace, None)?,
+        about: About::of(workspace, None, None)?,
         load: Load::default(),
     };
     let mut rows = Vec::new();

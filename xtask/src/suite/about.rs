@@ -1,5 +1,6 @@
 //! What a measurement ran on: machine, kernel, commit, compiler and its options.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -25,6 +26,8 @@ pub(crate) struct About {
     rust: Compiled,
     /// What compiles the C programs that those in Rust are compared with, where that is done.
     clang: Option<Compiled>,
+    /// Which libomp the programs in C and Fortran run on, where they do: its version of LLVM.
+    libomp: Option<String>,
 }
 
 /// A compiler with its version, and its options.
@@ -35,8 +38,13 @@ pub(crate) struct Compiled {
 }
 
 impl About {
-    /// Of this machine, and of clang where that compiles something.
-    pub(crate) fn of(workspace: &Workspace, clang: Option<&Clang>) -> anyhow::Result<About> {
+    /// Of this machine, of clang where that compiles something, and of LLVM's OpenMP library where
+    /// something runs on it.
+    pub(crate) fn of(
+        workspace: &Workspace,
+        clang: Option<&Clang>,
+        libomp: Option<&Path>,
+    ) -> anyhow::Result<About> {
         let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
         let usual = kernel::about(workspace, None)?;
         let of_clang = clang.map(|clang| kernel::about(workspace, Some(&clang.program)));
@@ -52,6 +60,7 @@ impl About {
                 flags: profile(workspace)?,
             },
             clang: of_clang.transpose()?.map(|said| Compiled::of("C", &said)).transpose()?,
+            libomp: libomp.map(llvm_of),
         })
     }
 }
@@ -72,21 +81,26 @@ impl Compiled {
 }
 
 impl About {
-    /// What compiled a program as it runs on a runtime; `None`: not known, since nothing runs on
-    /// that one.
-    fn compiled(&self, program: &str, runtime: Runtime) -> Option<&Compiled> {
-        match runtime.is_clang() {
-            true => self.clang.as_ref(),
-            false if is_in_rust(program) => Some(&self.rust),
-            false if program.starts_with("fortran/") => Some(&self.fortran),
-            false => Some(&self.c),
+    /// What compiled a program as it runs on a runtime, on libomp with that one's version; `None`:
+    /// not known, since nothing runs on that one.
+    fn compiled(&self, program: &str, runtime: Runtime) -> Option<Compiled> {
+        let mut compiled = match runtime.is_clang() {
+            true => self.clang.clone()?,
+            false if is_in_rust(program) => self.rust.clone(),
+            false if program.starts_with("fortran/") => self.fortran.clone(),
+            false => self.c.clone(),
+        };
+        if runtime == Runtime::Libomp {
+            compiled.compiler =
+                format!("{}, libomp of {}", compiled.compiler, self.libomp.as_ref()?);
         }
+        Some(compiled)
     }
 
     /// Compiler and options of a program as it runs on a runtime.
     pub(crate) fn compiled_by(&self, program: &str, runtime: Runtime) -> Compiled {
         let unknown = || Compiled { compiler: String::new(), flags: String::new() };
-        self.compiled(program, runtime).cloned().unwrap_or_else(unknown)
+        self.compiled(program, runtime).unwrap_or_else(unknown)
     }
 
     /// Fails unless these rows were measured on the same: what is compared must be one measurement.
@@ -94,8 +108,8 @@ impl About {
         for row in rows {
             let (processors, of_row) = (self.processors.to_string(), row.processors.to_string());
             let compiled = self.compiled(&row.program, row.runtime);
-            let compiler = compiled.map_or(&row.compiler, |it| &it.compiler);
-            let flags = compiled.map_or(&row.flags, |it| &it.flags);
+            let compiler = compiled.as_ref().map_or(&row.compiler, |it| &it.compiler);
+            let flags = compiled.as_ref().map_or(&row.flags, |it| &it.flags);
             let pairs = [
                 ("processors", &processors, &of_row, ""),
                 ("machine", &self.machine, &row.machine, ""),
@@ -120,6 +134,13 @@ impl About {
 pub(crate) fn usual(rows: &[Row]) -> Option<&Row> {
     let is_usual = |row: &&Row| !row.runtime.is_clang() && !is_in_rust(&row.program);
     rows.iter().find(is_usual).or(rows.first())
+}
+
+/// The version of LLVM that a library is of, by its folder: Debian's are those of releases.
+fn llvm_of(library: &Path) -> String {
+    let folders = library.iter().filter_map(|it| it.to_str());
+    let found = folders.rev().find(|it| it.starts_with("llvm-"));
+    found.map_or_else(|| library.display().to_string(), str::to_owned)
 }
 
 fn is_in_rust(program: &str) -> bool {
@@ -206,6 +227,7 @@ mod tests {
             fortran: of("gfortran 12", "-O2"),
             rust: of("rustc 1.9", "--release lto=fat"),
             clang: Some(of("clang 19", &good.flags)),
+            libomp: Some(llvm_of(Path::new("/usr/lib/llvm-19/lib/libomp.so.5"))),
         };
         about.must_match(&[], false).unwrap();
         about.must_match(std::slice::from_ref(&good), false).unwrap();
@@ -221,6 +243,12 @@ mod tests {
             Row { runtime: Runtime::ClangOne, compiler: "clang 19".into(), ..good.clone() };
         assert_eq!(fault(of_clang.clone(), false), None);
         assert!(fault(Row { compiler: "clang 16".into(), ..of_clang }, false).is_some());
+        let on_libomp = |version: &str| {
+            let compiler = format!("{}, libomp of {version}", good.compiler);
+            Row { runtime: Runtime::Libomp, compiler, ..good.clone() }
+        };
+        assert_eq!(fault(on_libomp("llvm-19"), false), None);
+        assert!(fault(on_libomp("llvm-16"), true).is_some(), "another library is another engine");
         let of_rust = Row {
             program: "rust/cg".into(),
             compiler: "rustc 1.9".into(),

@@ -1,7 +1,7 @@
 //! What has to be reached, and what misses it.
 
 use super::runtime::Runtime;
-use super::summary::{Summaries, Summary, Verdict, Yardstick};
+use super::summary::{Beside, Summaries, Summary, Verdict, Yardstick};
 use crate::measure::Spread;
 
 /// Largest ratio under the manager to as many one-thread copies; in a mix to the program's own.
@@ -20,15 +20,41 @@ impl Summaries<'_> {
     pub(crate) fn missed(&self) -> Vec<String> {
         self.all.iter().flat_map(missed).collect()
     }
-}
 
-impl Summaries<'_> {
+    /// How programs alone did beside the best of libgomp, libomp and rayon, a line for each.
+    pub(crate) fn beside_peers(&self) -> Vec<String> {
+        self.all.iter().flat_map(beside_peers).map(|(name, beside)| said(&name, &beside)).collect()
+    }
+
     /// How programs in Rust did beside clang's build of the C ones, a line for each.
     pub(crate) fn beside_clang(&self) -> Vec<String> {
         let line =
             |(name, ratio): (String, Spread)| format!("{name}: {} of clang's build", shown(ratio));
         self.all.iter().flat_map(beside_clang).map(line).collect()
     }
+}
+
+fn beside_peers(summary: &Summary<'_>) -> Vec<(String, Beside)> {
+    let apart = summary.distance.map_or(String::new(), |it| format!(", {}", it.name()));
+    let mut all = Vec::new();
+    for scenario in summary.scenarios().iter().filter(|it| it.0.len() == 1) {
+        for runtime in [Runtime::Managed, Runtime::Alone] {
+            let beside = summary.alone_to_peers(&scenario.0[0], runtime);
+            let name = || format!("{}, {}{apart}", scenario.name(), runtime.name());
+            all.extend(beside.map(|beside| (name(), beside)));
+        }
+    }
+    all
+}
+
+/// A program beside its best peer, in words.
+fn said(name: &str, Beside { best, ratio, dropped }: &Beside) -> String {
+    let ratio = ratio.map_or("no pair".to_owned(), shown);
+    let dropped = match dropped {
+        0 => String::new(),
+        dropped => format!("; pairs whose round trips differ: {dropped}"),
+    };
+    format!("{name}: {ratio} of {}{dropped}", best.name())
 }
 
 fn beside_clang(summary: &Summary<'_>) -> Vec<(String, Spread)> {
@@ -55,14 +81,12 @@ fn missed(summary: &Summary<'_>) -> Vec<String> {
                 let program = program.map_or(String::new(), |program| format!(", {program}"));
                 missed.extend(faults(&format!("{name}{program}"), runtime, &verdict));
             }
-            let program = scenario.program().filter(|_| scenario.0.len() == 1);
-            let alone = program.and_then(|program| summary.alone_to_peers(program, runtime));
-            let is_openmp = program.is_none_or(|program| Runtime::Libgomp.runs(program));
-            let bar = if is_openmp { LARGEST_ALONE } else { LARGEST_BESIDE_RAYON };
-            if let Some(alone) = alone.filter(|it| it.median > bar) {
-                let shown = shown(alone);
-                missed.push(format!("{name}: {shown} of the best peer, bar {bar}"));
-            }
+        }
+    }
+    for (name, beside) in beside_peers(summary) {
+        let bar = if beside.best == Runtime::Rayon { LARGEST_BESIDE_RAYON } else { LARGEST_ALONE };
+        if beside.ratio.is_some_and(|it| it.median > bar) {
+            missed.push(format!("{}, bar {bar}", said(&name, &beside)));
         }
     }
     let slow = beside_clang(summary).into_iter();
@@ -129,8 +153,8 @@ mod tests {
         let begins = [
             "a+b, managed, near, b: ratio 1.250 (one run), bar 1.05",
             "a*1, managed, near: ratio 1.100 (one run), bar 1.05",
-            "a*1, managed, near: 1.100 (one run) of the best peer, bar 1.02",
             "a*2, managed, near: longest by mean 1.143 (one run), bar 1.1",
+            "a*1, managed, near: 1.100 (one run) of libgomp, bar 1.02",
         ];
         assert_eq!(said, begins);
         let again: Vec<_> = rows.iter().cloned().map(|row| Row { repetition: 1, ..row }).collect();
@@ -164,7 +188,7 @@ mod tests {
         };
         assert!(of("c/cg", Runtime::Libgomp).is_empty());
         let said = of("rust/cg", Runtime::Rayon);
-        assert_eq!(said, ["rust/cg*1, alone, near: 1.010 (one run) of the best peer, bar 1"]);
+        assert_eq!(said, ["rust/cg*1, alone, near: 1.010 (one run) of rayon, bar 1"]);
     }
 
     #[test]

@@ -73,6 +73,10 @@ pub(crate) struct Options {
     /// is.
     #[arg(long, requires = "resume")]
     pub(super) any_commit: bool,
+    /// Runs those runs of the record again that do not count, since others used processors beside
+    /// them or the round trip changed: their rows are dropped.
+    #[arg(long, requires = "resume")]
+    pub(super) again: bool,
     /// Prints what would run, and runs nothing.
     #[arg(long)]
     pub(super) list: bool,
@@ -125,6 +129,7 @@ impl Options {
             record: None,
             resume: false,
             any_commit: false,
+            again: false,
             list: false,
         }
     }

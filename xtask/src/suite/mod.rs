@@ -7,6 +7,7 @@ mod about;
 mod bars;
 mod choice;
 pub(crate) mod kernel;
+mod overall;
 mod plan;
 mod ratios;
 mod record;
@@ -45,7 +46,7 @@ pub(crate) use self::runtime::Runtime;
 use self::runtime::{OpenMp, Places, twin};
 pub(crate) use self::summary::{Summaries, Verdict, Yardstick};
 use self::table::table;
-use crate::measure::{Household, Load, Manager, is_interrupted, round_trip_ns};
+use crate::measure::{Finish, Household, Load, Manager, is_interrupted, round_trip_ns};
 use crate::peers::{self, Clang};
 use crate::setup::{Workspace, must_succeed};
 use crate::shim;
@@ -55,7 +56,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let path = options.record.clone().unwrap_or_else(|| workspace.target.join("suite/suite.csv"));
     options.programs.iter().try_for_each(|name| kernel::must_have_source(workspace, name))?;
     if options.list {
-        let done = if options.resume { Record::look(&path)? } else { BTreeSet::new() };
+        let done = match options.resume {
+            true => Record::look(&path, options.again)?,
+            false => BTreeSet::new(),
+        };
         for cell in to_run(options, &kernel::build(workspace)?, &done)? {
             println!("{} {} {}", cell.repetition, cell.scenario.name(), cell.runtime.name());
         }
@@ -76,12 +80,17 @@ pub(crate) fn measure(
     let begin = Instant::now();
     let mut record = Record::open(path, options.resume)?;
     let wants_clang = options.runtimes.iter().any(|runtime| runtime.is_clang());
-    // Where it cannot be had, its runs are left out below.
+    // Where these cannot be had, their runs are left out below.
     let clang = wants_clang.then(|| Clang::find().ok()).flatten();
-    let about = About::of(workspace, clang.as_ref())?;
+    let wants_libomp = options.runtimes.contains(&Runtime::Libomp);
+    let libomp = wants_libomp.then(|| peers::libomp().ok()).flatten();
+    let about = About::of(workspace, clang.as_ref(), libomp.as_deref())?;
     about
         .must_match(&record.rows, options.any_commit)
         .with_context(|| path.display().to_string())?;
+    if options.again {
+        println!("{} runs that did not count run again", record.drop_left_out()?);
+    }
     let files = if options.may_run_rust() {
         kernel::build(workspace)?
     } else {
@@ -177,9 +186,12 @@ fn report(record: &Record) -> anyhow::Result<String> {
     let mut list = |what: &str, lines: &[String]| {
         lines.iter().for_each(|line| _ = writeln!(text, "{what}: {line}"));
     };
+    list("all copies", &summaries.overall());
+    list("beside peers", &summaries.beside_peers());
     list("beside C", &summaries.beside_clang());
     list("missed", &summaries.missed());
     list("left out", &summaries.left_out);
+    list("compared with nothing, without one-thread copies", &summaries.unpaired);
     let (left, all) = (summaries.left_out.len(), record.cells().len());
     _ = writeln!(text, "{left} of {all} runs are left out; ratios: {}", ratios.display());
     Ok(text)
@@ -344,8 +356,14 @@ impl Suite {
         let cap_of_run = Duration::from_secs_f64(cap);
         let run = self.load.run_beside(processors, cap_of_run, commands, used)?;
         let round_trip_after = round_trip_ns()?;
+        let outcome =
+            |finish: &Finish| self.kernels[&cell.scenario.0[finish.index]].outcome(finish);
+        let outcomes: Vec<Outcome> = run.finished.iter().map(outcome).collect();
         if let (Runtime::Managed, Some(manager)) = (cell.runtime, &mut self.places.manager) {
-            let pids: Vec<i32> = run.finished.iter().map(|finish| finish.pid).collect();
+            // A copy that failed may never have come so far: its row says how it ended.
+            let has_failed = |outcome: &Outcome| matches!(outcome, Outcome::Wrong(_));
+            let others = run.finished.iter().zip(&outcomes).filter(|(_, it)| !has_failed(it));
+            let pids: Vec<i32> = others.map(|(finish, _)| finish.pid).collect();
             let strangers = manager.strangers(&pids)?.len();
             ensure!(
                 strangers == 0,
@@ -356,10 +374,10 @@ impl Suite {
         }
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
         let mut rows = Vec::new();
-        for finish in &run.finished {
+        for (finish, outcome) in run.finished.iter().zip(outcomes) {
             let program = &cell.scenario.0[finish.index];
             let kernel = &self.kernels[program];
-            let (outcome, line) = match kernel.outcome(finish) {
+            let (outcome, line) = match outcome {
                 Outcome::Verified(line) => (VERIFIED.to_owned(), Some(line)),
                 Outcome::Killed => (KILLED.to_owned(), None),
                 Outcome::Wrong(what) => (what, None),

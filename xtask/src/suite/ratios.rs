@@ -16,6 +16,9 @@ use crate::measure::Spread;
 struct Ratio<'a> {
     scenario: String,
     program: String,
+    class: &'a str,
+    /// How often a copy solves it.
+    repeat: u32,
     runtime: Runtime,
     /// How far the processors were apart; empty with one processor.
     distance: Option<&'static str>,
@@ -60,7 +63,6 @@ pub(super) fn write(
 ) -> anyhow::Result<PathBuf> {
     let path = record.with_extension("ratios.csv");
     let shown = || format!("cannot write {}", path.display());
-    let first = super::about::usual(rows).context("no rows")?;
     let mut writer = csv::Writer::from_path(&path).with_context(shown)?;
     for summary in &summaries.all {
         for (scenario, runtime) in summary
@@ -80,12 +82,16 @@ pub(super) fn write(
                     Verdict::Wrong(what) => (what.clone(), None),
                 };
                 let ratio = ratio_of(&verdict);
+                let is_own = |row: &&Row| row.program == program && row.runtime == runtime;
+                let own = rows.iter().find(is_own).context("a verdict without a run")?;
                 let ideal = |by| summary.yardstick(by, &scenario, &program, None);
                 let row = Ratio {
                     distance: summary.distance.map(|it| it.name()),
                     ideal: ideal(Yardstick::Together),
                     ideal_alone: ideal(Yardstick::Alone),
                     scenario: scenario.name(),
+                    class: &own.class,
+                    repeat: own.repeat,
                     runtime,
                     outcome,
                     runs: inequality.map(|it| it.runs),
@@ -96,12 +102,12 @@ pub(super) fn write(
                     ratio_alone: alone.map(|it| it.median),
                     ratio_alone_least: alone.map(|it| it.least),
                     ratio_alone_most: alone.map(|it| it.most),
-                    processors: first.processors,
-                    machine: &first.machine,
-                    kernel: &first.kernel,
+                    processors: own.processors,
+                    machine: &own.machine,
+                    kernel: &own.kernel,
                     commit: super::about::commits(rows),
-                    compiler: &first.compiler,
-                    flags: &first.flags,
+                    compiler: &own.compiler,
+                    flags: &own.flags,
                     program,
                 };
                 writer.serialize(row).with_context(shown)?;
@@ -131,6 +137,7 @@ mod tests {
             rows.extend((0..2).map(|copy| row("a+b", runtime, copy, 6.0)));
         }
         rows[1].commit = "later".into();
+        rows[2].compiler = "gcc 12, libomp".into();
         let summaries = Summaries::new(&rows).unwrap();
         let path = write(&folder.path().join("suite.csv"), &summaries, &rows).unwrap();
         assert!(path.ends_with("suite.ratios.csv"));
@@ -151,7 +158,10 @@ mod tests {
         assert_eq!(managed(&["distance", "outcome", "runs"]), ["near", "verified", "1"]);
         assert_eq!(managed(&["ideal", "ratio", "ratio_least"]), ["4.0", "1.25", "1.25"]);
         assert_eq!(managed(&["ideal_alone", "ratio_alone"]), ["4.0", "1.25"]);
-        assert_eq!(of("a*1", "a", "libgomp")(&["outcome", "ratio"]), ["killed", "5.0"]);
+        assert_eq!(managed(&["class", "repeat", "compiler", "flags"]), ["W", "3", "gcc 12", "-O3"]);
+        let libgomp = of("a*1", "a", "libgomp");
+        assert_eq!(libgomp(&["outcome", "ratio"]), ["killed", "5.0"]);
+        assert_eq!(libgomp(&["compiler"]), ["gcc 12, libomp"], "its own");
         let mixed = of("a+b", "b", "managed");
         assert_eq!(mixed(&["ideal", "ratio", "ratio_alone"]), ["6.0", "1.0", ""]);
         assert!(found.iter().all(|it| field(it, "commit") == "abc+ later"), "{found:?}");

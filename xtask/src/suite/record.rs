@@ -13,6 +13,7 @@ use anyhow::{Context, bail, ensure};
 
 use super::plan::Cell;
 use super::row::{KILLED, Row, cell_of, must_be_ours, rows_of, text_of};
+use super::runs::{fault, sort};
 
 /// A record on disk, with all its rows.
 pub(crate) struct Record {
@@ -67,9 +68,15 @@ impl Record {
         Ok(record)
     }
 
-    /// The rows of a record that is only looked at.
-    pub(crate) fn look(path: &Path) -> anyhow::Result<BTreeSet<Cell>> {
-        Ok(Self::done(&read(path)?))
+    /// Cells of a record that need not run again; where `again` is said, those that do not count
+    /// have to.
+    pub(crate) fn look(path: &Path, again: bool) -> anyhow::Result<BTreeSet<Cell>> {
+        let rows = read(path)?;
+        let mut done = Self::done(&rows);
+        if again {
+            sort(&rows)?.left_out.iter().for_each(|it| _ = done.remove(&it.cell));
+        }
+        Ok(done)
     }
 
     /// Cells whose copies all have their row.
@@ -92,13 +99,27 @@ impl Record {
     }
 
     /// Whether copies of this kind of run were ended at the cap in an earlier repetition: a runtime
-    /// of others that collapsed does so again, which takes time and tells nothing new.
+    /// of others that collapsed does so again, which takes time and tells nothing new. What others
+    /// disturbed may not: they may have been the reason.
     pub(crate) fn has_collapsed(&self, cell: &Cell) -> bool {
         let is_same = |row: &Row| {
             row.runtime == cell.runtime
                 && cell_of(row).is_ok_and(|other| other.scenario == cell.scenario)
         };
-        cell.runtime.is_peer() && self.rows.iter().any(|row| row.outcome == KILLED && is_same(row))
+        let has = |row: &Row| row.outcome == KILLED && is_same(row) && fault(row).is_none();
+        cell.runtime.is_peer() && self.rows.iter().any(has)
+    }
+
+    /// Drops the runs that do not count, so that they run again; returns how many these were.
+    pub(crate) fn drop_left_out(&mut self) -> anyhow::Result<usize> {
+        let left_out = sort(&self.rows)?.left_out;
+        let left_out: BTreeSet<Cell> = left_out.into_iter().map(|it| it.cell).collect();
+        if left_out.is_empty() {
+            return Ok(0);
+        }
+        self.rows.retain(|row| !cell_of(row).is_ok_and(|cell| left_out.contains(&cell)));
+        self.write_all()?;
+        Ok(left_out.len())
     }
 
     /// Adds one run, to the file too.
@@ -310,6 +331,27 @@ mod tests {
         };
         assert!(has_collapsed(Runtime::Libgomp) && !has_collapsed(Runtime::Libomp));
         assert!(!has_collapsed(Runtime::Managed), "ours must not, which each repetition shows");
+    }
+
+    #[test]
+    fn what_others_disturbed_is_repeated_and_runs_again_where_that_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("suite.csv");
+        let mut record = Record::open(&path, false).unwrap();
+        let of = |runtime| row("a", runtime, 0, 9.0);
+        let killed = Row { outcome: KILLED.into(), others: 1.5, ..of(Runtime::Libgomp) };
+        let wrong = Row { outcome: "exit status: 1".into(), others: 1.5, ..of(Runtime::Libomp) };
+        for row in [killed, wrong, of(Runtime::Managed)] {
+            record.add(vec![row]).unwrap();
+        }
+        let cell = Cell { repetition: 1, ..cell_of(&of(Runtime::Libgomp)).unwrap() };
+        assert!(!record.has_collapsed(&cell), "others may have been the reason");
+        let looked = |again| Record::look(&path, again).unwrap().len();
+        assert_eq!((looked(false), looked(true)), (3, 2));
+        assert_eq!(record.drop_left_out().unwrap(), 1);
+        let left: Vec<Runtime> = read(&path).unwrap().iter().map(|row| row.runtime).collect();
+        assert_eq!(left, [Runtime::Libomp, Runtime::Managed], "a wrong result is never lost");
+        assert_eq!(record.drop_left_out().unwrap(), 0);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Wrong results are never left out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::plan::{Cell, Scenario};
 use super::row::{KILLED, Row, cell_of};
@@ -32,8 +33,34 @@ pub(super) type Kinds<'a> = BTreeMap<(Scenario, Runtime), BTreeMap<u32, Run<'a>>
 pub(super) struct Sorted<'a> {
     /// `None`: there is one processor.
     pub(super) apart: BTreeMap<Option<Distance>, Kinds<'a>>,
-    /// The others, each by its name with the reason.
-    pub(super) left_out: Vec<String>,
+    /// The others.
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// A run that says nothing.
+pub(super) struct LeftOut {
+    pub(super) cell: Cell,
+    /// Why.
+    fault: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell { repetition, scenario, runtime } = &self.cell;
+        let (scenario, runtime) = (scenario.name(), runtime.name());
+        write!(f, "{scenario}, {runtime}, repetition {repetition}: {}", self.fault)
+    }
+}
+
+/// Why a run says nothing, by what each of its rows says.
+pub(super) fn fault(row: &Row) -> Option<String> {
+    let limit = LARGEST_OTHERS * row.processors as f64;
+    if row.others > limit {
+        return Some(format!("others used {:.2} processors, and may use {limit:.2}", row.others));
+    }
+    let (before, after) = (row.round_trip_before?, row.round_trip_after?);
+    (Distance::of(before) != Distance::of(after))
+        .then(|| format!("the round trip was {before:.0} ns before it and {after:.0} after it"))
 }
 
 impl<'a> Run<'a> {
@@ -52,6 +79,11 @@ impl<'a> Run<'a> {
 
     pub(super) fn turnaround(&self) -> f64 {
         self.mean(|row| row.turnaround)
+    }
+
+    /// The mean of the copies' processor times.
+    pub(super) fn processor_time(&self) -> f64 {
+        self.mean(|row| row.processor_time)
     }
 
     /// The mean of the copies' timed sections; `None` unless all are verified.
@@ -96,21 +128,6 @@ impl<'a> Run<'a> {
     fn distance(&self) -> Option<Distance> {
         self.trips().first().map(|trip| Distance::of(*trip))
     }
-
-    /// Why it says nothing.
-    fn fault(&self) -> Option<String> {
-        let row = self.rows.first()?;
-        let limit = LARGEST_OTHERS * row.processors as f64;
-        if row.others > limit {
-            return Some(format!(
-                "others used {:.2} processors, and may use {limit:.2}",
-                row.others
-            ));
-        }
-        let (before, after) = (row.round_trip_before?, row.round_trip_after?);
-        (Distance::of(before) != Distance::of(after))
-            .then(|| format!("the round trip was {before:.0} ns before it and {after:.0} after it"))
-    }
 }
 
 /// Sorts the runs of a record.
@@ -120,14 +137,11 @@ pub(super) fn sort(rows: &[Row]) -> anyhow::Result<Sorted<'_>> {
         runs.entry(cell_of(row)?).or_insert(Run { rows: Vec::new() }).rows.push(row);
     }
     let mut sorted = Sorted { apart: BTreeMap::new(), left_out: Vec::new() };
-    for (Cell { repetition, scenario, runtime }, run) in runs {
-        match run.fault() {
-            Some(fault) if run.wrong().is_none() => sorted.left_out.push(format!(
-                "{}, {}, repetition {repetition}: {fault}",
-                scenario.name(),
-                runtime.name()
-            )),
+    for (cell, run) in runs {
+        match run.rows.first().and_then(|row| fault(row)) {
+            Some(fault) if run.wrong().is_none() => sorted.left_out.push(LeftOut { cell, fault }),
             _ => {
+                let Cell { repetition, scenario, runtime } = cell;
                 let kinds = sorted.apart.entry(run.distance()).or_default();
                 kinds.entry((scenario, runtime)).or_default().insert(repetition, run);
             }
@@ -160,9 +174,9 @@ mod tests {
         let repetitions: Vec<u32> = kinds.values().flat_map(|kind| kind.keys().copied()).collect();
         assert_eq!(repetitions, [0, 2]);
         let said = &sorted.left_out;
-        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(said.len(), 2);
         assert_eq!(
-            said[1],
+            said[1].to_string(),
             "a*1, managed, repetition 1: others used 0.11 processors, and may use 0.10"
         );
     }
@@ -181,7 +195,8 @@ mod tests {
         );
         let said = &sorted.left_out;
         assert_eq!(said.len(), 1);
-        assert!(said[0].contains("repetition 2: the round trip was 50 ns before"), "{said:?}");
+        let said = said[0].to_string();
+        assert!(said.contains("repetition 2: the round trip was 50 ns before"), "{said}");
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl Runtime {
         }
     }
 
+    /// What is judged.
+    pub(crate) fn is_ours(self) -> bool {
+        matches!(self, Runtime::Managed | Runtime::Alone)
+    }
+
     /// A runtime of others, which may collapse and is then ended early.
     pub(crate) fn is_peer(self) -> bool {
         self.is_openmp() || self == Runtime::Rayon

@@ -3,21 +3,24 @@
 //!
 //! # The yardsticks
 //! K copies of a program on P processors can take, on average, no less than the larger of
-//! - the best median turnaround of one copy alone, on any runtime, and
+//! - the best median turnaround of one copy alone, on any runtime but ours, which are judged, and
 //! - what their work takes on all processors together. By [`Yardstick::Together`] that is the mean
 //!   turnaround of K copies with one thread each, which share caches and memory as the copies that
-//!   are judged do: of the same repetition, where it has such a run that counts, since machines
-//!   change their speed. Fewer copies than processors could share the work further: K / P of it.
-//!   By [`Yardstick::Alone`] it is K x c / P, where c is the processor time of one copy with one
-//!   thread alone. Copies of a program that waits for memory cannot reach that: for K of them with
-//!   one thread each the memory is as narrow.
+//!   are judged do: of the same repetition, since machines change their speed. A run whose
+//!   repetition has no such run that counts is compared with nothing, and named. Fewer copies than
+//!   processors could share the work further: K / P of it. By [`Yardstick::Alone`] it is K x c / P,
+//!   where c is the processor time of one copy with one thread alone. Copies of a program that
+//!   waits for memory cannot reach that: for K of them with one thread each the memory is as
+//!   narrow.
 //!
 //! In a mix each program is compared with its own one-thread copy beside the others' one-thread
-//! copies.
+//! copies. Runs in which the other program gave a wrong result say nothing of this one.
 //!
 //! # Near and far
 //! Runs whose processors were near to each other and runs whose processors were far apart are never
 //! compared: each kind has a summary of its own. What counts at all: `runs`.
+
+use std::collections::BTreeSet;
 
 use super::plan::Scenario;
 use super::row::Row;
@@ -40,6 +43,8 @@ pub(crate) struct Summaries<'a> {
     pub(crate) all: Vec<Summary<'a>>,
     /// Runs that do not count, each by its name with the reason.
     pub(crate) left_out: Vec<String>,
+    /// Runs that count and have no one-thread copies of their repetition to be compared with.
+    pub(crate) unpaired: Vec<String>,
 }
 
 /// The runs of one distance, ordered.
@@ -48,6 +53,15 @@ pub(crate) struct Summary<'a> {
     pub(crate) distance: Option<Distance>,
     runs: Kinds<'a>,
     processors: usize,
+}
+
+/// One copy alone on a runtime beside the best of its peers.
+pub(crate) struct Beside {
+    pub(crate) best: Runtime,
+    /// `None`: there is no pair that counts.
+    pub(crate) ratio: Option<Spread>,
+    /// Pairs whose round trips do not agree.
+    pub(crate) dropped: usize,
 }
 
 /// How a runtime did in a scenario.
@@ -67,7 +81,15 @@ impl<'a> Summaries<'a> {
         let processors = rows.first().map_or(1, |row| row.processors);
         let sorted = sort(rows)?;
         let of = |(distance, runs)| Summary { distance, runs, processors };
-        Ok(Summaries { all: sorted.apart.into_iter().map(of).collect(), left_out: sorted.left_out })
+        let all: Vec<Summary<'_>> = sorted.apart.into_iter().map(of).collect();
+        // Where nothing runs on one thread nothing is compared by it.
+        let one = rows.iter().filter(|row| row.runtime == Runtime::One);
+        let compared: BTreeSet<&str> = one.map(|row| row.scenario.as_str()).collect();
+        let unpaired = all.iter().flat_map(Summary::unpaired);
+        let unpaired = unpaired.filter(|(scenario, _)| compared.contains(scenario.as_str()));
+        let unpaired = unpaired.map(|(scenario, rest)| format!("{scenario}, {rest}")).collect();
+        let left_out = sorted.left_out.into_iter().map(|it| it.to_string()).collect();
+        Ok(Summaries { all, left_out, unpaired })
     }
 
     /// The scenarios of near and of far runs, in the order of tables.
@@ -102,6 +124,19 @@ impl<'a> Summary<'a> {
         in_order(self.runs.keys())
     }
 
+    /// Verified runs of a scenario on two runtimes, those of one repetition together.
+    pub(super) fn pairs(
+        &self,
+        scenario: &Scenario,
+        left: Runtime,
+        right: Runtime,
+    ) -> Vec<(&Run<'a>, &Run<'a>)> {
+        let of = |runtime| self.runs.get(&(scenario.clone(), runtime));
+        let (Some(left), Some(right)) = (of(left), of(right)) else { return Vec::new() };
+        let pairs = left.iter().filter_map(|(repetition, run)| Some((run, right.get(repetition)?)));
+        pairs.filter(|(left, right)| left.is_verified() && right.is_verified()).collect()
+    }
+
     /// Those that something ran on, in the order of tables.
     pub(crate) fn runtimes(&self) -> Vec<Runtime> {
         let mut all: Vec<Runtime> = self.runs.keys().map(|(_, runtime)| *runtime).collect();
@@ -110,16 +145,38 @@ impl<'a> Summary<'a> {
         all
     }
 
-    /// The best median turnaround of one copy, on any runtime.
+    /// The runs that no one-thread copies of their repetition can be compared with: by scenario,
+    /// with runtime and repetition.
+    fn unpaired(&self) -> Vec<(String, String)> {
+        let mut unpaired = Vec::new();
+        for ((scenario, runtime), runs) in &self.runs {
+            if *runtime == Runtime::One || runtime.is_clang() {
+                continue;
+            }
+            let one = self.runs.get(&(scenario.clone(), Runtime::One));
+            for repetition in runs.keys() {
+                let paired = one.and_then(|one| one.get(repetition));
+                if !paired.is_some_and(Run::is_verified) {
+                    let rest = format!("{}, repetition {repetition}", runtime.name());
+                    unpaired.push((scenario.name(), rest));
+                }
+            }
+        }
+        unpaired
+    }
+
+    /// The best median turnaround of one copy, on any runtime but ours.
     fn best_alone(&self, program: &str) -> Option<f64> {
         let alone = Scenario::copies(program, 1);
-        // What clang compiled is another program.
-        let medians = self.runtimes().into_iter().filter(|it| !it.is_clang());
+        // What clang compiled is another program; what is judged is no measure of itself.
+        let is_measure = |it: &Runtime| !it.is_clang() && !it.is_ours();
+        let medians = self.runtimes().into_iter().filter(is_measure);
         let medians = medians.filter_map(|it| median_of(self.of(&alone, it), Run::turnaround));
         medians.min_by(f64::total_cmp)
     }
 
-    /// The mean turnaround of a program's copies with one thread in a scenario.
+    /// The mean turnaround of a program's copies with one thread in a scenario: of a repetition, or
+    /// the median of all.
     fn one_thread(
         &self,
         scenario: &Scenario,
@@ -128,19 +185,20 @@ impl<'a> Summary<'a> {
     ) -> Option<f64> {
         let runs = self.runs.get(&(scenario.clone(), Runtime::One))?;
         let own = |run: &Run<'_>| run.of(program).turnaround();
-        let same = repetition.and_then(|it| runs.get(&it)).filter(|run| run.is_verified());
-        same.map(own).or_else(|| median_of(runs.values(), own))
+        match repetition {
+            Some(repetition) => runs.get(&repetition).filter(|run| run.is_verified()).map(own),
+            None => median_of(runs.values(), own),
+        }
     }
 
     /// The processor time of one copy with one thread alone.
     fn one_thread_alone(&self, program: &str) -> Option<f64> {
         let alone = Scenario::copies(program, 1);
-        median_of(self.of(&alone, Runtime::One), |run| run.mean(|row| row.processor_time))
+        median_of(self.of(&alone, Runtime::One), Run::processor_time)
     }
 
     /// What the turnaround of a program in a scenario is compared with, in seconds: in a
-    /// repetition, or in all of them. Without as many one-thread copies one alone has to do, and
-    /// without a run of one thread there is none.
+    /// repetition, or in all of them. Without the runs of one thread that it wants there is none.
     pub(crate) fn yardstick(
         &self,
         by: Yardstick,
@@ -154,10 +212,9 @@ impl<'a> Summary<'a> {
         }
         let share = scenario.0.len() as f64 / self.processors as f64;
         let shared = match by {
-            Yardstick::Together => together().map(|time| time * share.min(1.0)),
-            Yardstick::Alone => None,
+            Yardstick::Together => together()? * share.min(1.0),
+            Yardstick::Alone => self.one_thread_alone(program)? * share,
         };
-        let shared = shared.or_else(|| Some(self.one_thread_alone(program)? * share))?;
         Some(self.best_alone(program).map_or(shared, |alone| alone.max(shared)))
     }
 
@@ -170,21 +227,30 @@ impl<'a> Summary<'a> {
         program: &str,
     ) -> Option<Verdict> {
         let runs = self.runs.get(&(scenario.clone(), runtime))?;
-        if let Some(wrong) = runs.values().find_map(Run::wrong) {
+        let own: Vec<(u32, &Run<'a>, Run<'a>)> =
+            runs.iter().map(|(repetition, run)| (*repetition, run, run.of(program))).collect();
+        if let Some(wrong) = own.iter().find_map(|(_, _, own)| own.wrong()) {
             return Some(Verdict::Wrong(wrong.to_owned()));
         }
-        let ratio = |(repetition, run): (&u32, &Run<'a>)| {
-            let yardstick = self.yardstick(by, scenario, program, Some(*repetition))?;
-            Some(run.of(program).turnaround() / yardstick)
+        let ratio = |repetition: Option<u32>, own: &Run<'a>| {
+            Some(own.turnaround() / self.yardstick(by, scenario, program, repetition)?)
         };
-        let ratios: Vec<f64> = runs.iter().filter_map(ratio).collect();
-        let ratio = Spread::of(&ratios)?;
-        if !runs.values().all(Run::is_verified) {
-            return Some(Verdict::Above(ratio.median));
+        // What was ended at the cap is far above: any repetition's yardstick will do.
+        let killed = own.iter().filter(|(_, _, own)| !own.is_verified());
+        let killed = killed.filter_map(|(repetition, _, own)| {
+            ratio(Some(*repetition), own).or_else(|| ratio(None, own))
+        });
+        if let Some(Spread { median, .. }) = Spread::of(&killed.collect::<Vec<f64>>()) {
+            return Some(Verdict::Above(median));
         }
-        let of_copies = |run: &Run<'a>| run.of(program).inequality();
-        let unequal: Vec<f64> = runs.values().map(of_copies).collect();
-        Some(Verdict::Ratio { ratio, inequality: Spread::of(&unequal)? })
+        // Beside a copy that failed the others had more than their part.
+        let whole = own.iter().filter(|(_, run, own)| own.is_verified() && run.wrong().is_none());
+        let (ratios, unequal): (Vec<f64>, Vec<f64>) = whole
+            .filter_map(|(repetition, _, own)| {
+                Some((ratio(Some(*repetition), own)?, own.inequality()))
+            })
+            .unzip();
+        Some(Verdict::Ratio { ratio: Spread::of(&ratios)?, inequality: Spread::of(&unequal)? })
     }
 
     /// The verdicts of a scenario: of all copies of one program, or of each program of a mix, whose
@@ -209,21 +275,26 @@ impl<'a> Summary<'a> {
         programs.into_iter().filter_map(of).collect()
     }
 
-    /// The ratio of one copy alone on a runtime to the best of libgomp, libomp and rayon, by pairs
-    /// of the same repetition whose round trips agree.
-    pub(crate) fn alone_to_peers(&self, program: &str, runtime: Runtime) -> Option<Spread> {
+    /// One copy alone on a runtime beside the best of libgomp, libomp and rayon, by pairs of the
+    /// same repetition whose round trips agree: turnarounds, beside rayon the timed sections.
+    pub(crate) fn alone_to_peers(&self, program: &str, runtime: Runtime) -> Option<Beside> {
         let alone = Scenario::copies(program, 1);
         let kind = |runtime| self.runs.get(&(alone.clone(), runtime));
         let peers = [Runtime::Libgomp, Runtime::Libomp, Runtime::Rayon].into_iter();
         let peers =
             peers.filter_map(|it| Some((median_of(self.of(&alone, it), Run::turnaround)?, it)));
         let (_, best) = peers.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let time = |run: &Run<'_>| match best {
+            Runtime::Rayon => run.timed(),
+            _ => run.is_verified().then(|| run.turnaround()),
+        };
         let pairs = kind(runtime)?.iter().filter_map(|(repetition, run)| {
             let peer = kind(best)?.get(repetition)?;
-            let counts = run.is_verified() && peer.is_verified() && run.agrees_with(peer);
-            counts.then(|| run.turnaround() / peer.turnaround())
+            Some((run.agrees_with(peer), time(run)? / time(peer)?))
         });
-        Spread::of(&pairs.collect::<Vec<f64>>())
+        let (agree, disagree): (Vec<_>, Vec<_>) = pairs.partition(|(agree, _)| *agree);
+        let ratios: Vec<f64> = agree.into_iter().map(|(_, ratio)| ratio).collect();
+        Some(Beside { best, ratio: Spread::of(&ratios), dropped: disagree.len() })
     }
 
     /// The ratio of the timed sections of a Rust program on a runtime to those of clang's build of
@@ -275,18 +346,28 @@ pub(super) mod tests {
         ]
         .concat();
         let summary = only(&rows);
-        let of =
-            |by, copies| summary.yardstick(by, &Scenario::copies("a", copies), "a", None).unwrap();
-        assert_eq!(of(Yardstick::Together, 1), 3.0, "alone it cannot be faster than the best");
-        assert_eq!(of(Yardstick::Together, 2), 5.0, "by copies that shared the caches");
-        assert_eq!(of(Yardstick::Together, 4), 8.0, "4 x 4 s on 2 processors");
-        assert_eq!([1, 2, 4].map(|copies| of(Yardstick::Alone, copies)), [3.0, 4.0, 8.0]);
+        let of = |by, copies| summary.yardstick(by, &Scenario::copies("a", copies), "a", None);
+        let (one, two) = (of(Yardstick::Together, 1), of(Yardstick::Together, 2));
+        assert_eq!(one, Some(3.0), "alone it cannot be faster than the best");
+        assert_eq!(two, Some(5.0), "by copies that shared the caches");
+        assert_eq!(of(Yardstick::Together, 4), None, "no four one-thread copies were run");
+        let alone = [1, 2, 4].map(|copies| of(Yardstick::Alone, copies).unwrap());
+        assert_eq!(alone, [3.0, 4.0, 8.0]);
         let of = |by, copies| {
             let scenario = Scenario::copies("a", copies);
             ratio(summary.verdict(by, &scenario, Runtime::Managed, "a"))
         };
         assert_eq!((of(Yardstick::Together, 2), of(Yardstick::Alone, 2)), (1.1, 1.375));
-        assert_eq!(of(Yardstick::Together, 4), 1.0);
+        assert_eq!(of(Yardstick::Alone, 4), 1.0);
+    }
+
+    #[test]
+    fn what_is_judged_is_no_measure_of_itself() {
+        let rows = [run("a*1", Runtime::One, &[4.0]), run("a*1", Runtime::Managed, &[5.0])];
+        let rows = rows.concat();
+        let alone = Scenario::copies("a", 1);
+        let verdict = only(&rows).verdict(Yardstick::Together, &alone, Runtime::Managed, "a");
+        assert_eq!(ratio(verdict), 1.25);
     }
 
     #[test]
@@ -300,12 +381,14 @@ pub(super) mod tests {
             let both = [one, of(Runtime::Managed, managed)].concat();
             rows.extend(both.into_iter().map(|row| Row { repetition, ..row }));
         }
+        let unpaired = Summaries::new(&rows).unwrap().unpaired;
+        assert_eq!(unpaired, ["a*2, managed, repetition 2"]);
         let summary = only(&rows);
         let scenario = Scenario::copies("a", 2);
         let verdict = summary.verdict(Yardstick::Together, &scenario, Runtime::Managed, "a");
         let Some(Verdict::Ratio { ratio, .. }) = verdict else { panic!("{verdict:?}") };
-        assert_eq!((ratio.least, ratio.most, ratio.runs), (1.0, 7.2 / 6.0, 3));
-        assert!((ratio.median - 1.1).abs() < 1e-9, "{ratio:?}");
+        assert_eq!((ratio.least, ratio.runs), (1.0, 2), "by no other repetition's");
+        assert!((ratio.most - 1.1).abs() < 1e-9, "{ratio:?}");
     }
 
     #[test]
@@ -319,6 +402,25 @@ pub(super) mod tests {
             |program| ratio(summary.verdict(Yardstick::Together, &mix, Runtime::Managed, program));
         assert_eq!((of("a"), of("b")), (1.0, 1.25));
         assert!(summary.verdicts(Yardstick::Alone, &mix, Runtime::Managed).is_empty());
+    }
+
+    #[test]
+    fn in_a_mix_each_program_answers_for_its_own_copies() {
+        let of = |outcome: &str| {
+            let mut rows =
+                [run("a+b", Runtime::One, &[4.0, 8.0]), run("a+b", Runtime::Managed, &[4.0, 40.0])]
+                    .concat();
+            rows[3].outcome = outcome.into();
+            let mix = Scenario::parse("a+b").unwrap();
+            let summary = only(&rows);
+            ["a", "b"].map(|it| summary.verdict(Yardstick::Together, &mix, Runtime::Managed, it))
+        };
+        let [a, b] = of(KILLED);
+        assert_eq!(ratio(a), 1.0);
+        assert!(matches!(b, Some(Verdict::Above(ratio)) if ratio == 5.0), "{b:?}");
+        let [a, b] = of("exit status: 1");
+        assert!(a.is_none(), "b left it the machine: {a:?}");
+        assert!(matches!(b, Some(Verdict::Wrong(_))), "{b:?}");
     }
 
     #[test]
@@ -351,7 +453,7 @@ pub(super) mod tests {
             run("a*2", Runtime::Managed, &[4.0; 2]),
             far(run("a*2", Runtime::One, &[5.0; 2])),
             far(run("a*2", Runtime::Managed, &[6.0; 2])),
-            far(run("a*1", Runtime::Managed, &[9.0])),
+            far(run("a*1", Runtime::Libgomp, &[9.0])),
         ]
         .concat();
         let summaries = Summaries::new(&rows).unwrap();
@@ -373,10 +475,22 @@ pub(super) mod tests {
         let ratio = |trip: f64| {
             let mut rows = rows.clone();
             rows[1].round_trip_after = Some(trip);
-            only(&rows).alone_to_peers("a", Runtime::Alone).map(|it| it.median)
+            let beside = only(&rows).alone_to_peers("a", Runtime::Alone).unwrap();
+            assert_eq!(beside.best, Runtime::Libgomp);
+            (beside.ratio.map(|it| it.median), beside.dropped)
         };
-        assert_eq!(ratio(60.0), Some(1.25));
-        assert_eq!(ratio(90.0), None);
+        assert_eq!(ratio(60.0), (Some(1.25), 0));
+        assert_eq!(ratio(90.0), (None, 1));
+    }
+
+    #[test]
+    fn beside_rayon_the_timed_sections_are_compared() {
+        let mut rows =
+            [run("rust/a*1", Runtime::Rayon, &[4.0]), run("rust/a*1", Runtime::Alone, &[5.0])]
+                .concat();
+        (rows[0].timed, rows[1].timed) = (Some(3.0), Some(3.3));
+        let beside = only(&rows).alone_to_peers("rust/a", Runtime::Alone).unwrap();
+        assert!((beside.ratio.unwrap().median - 1.1).abs() < 1e-9);
     }
 
     #[test]
@@ -396,7 +510,7 @@ pub(super) mod tests {
         assert_eq!(of(&rows, Runtime::Alone), Some(1.5));
         assert_eq!(of(&rows, Runtime::Managed), None);
         let best = only(&rows).best_alone("rust/cg");
-        assert_eq!(best, Some(3.0), "clang's build is no run of the program");
+        assert_eq!(best, Some(4.4), "clang's build is no run of the program, and ours is judged");
         let mut rows = rows;
         rows[1].repetition = 1;
         assert_eq!(of(&rows, Runtime::One), None, "in another repetition the machine is another");

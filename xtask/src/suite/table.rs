@@ -82,10 +82,12 @@ mod tests {
     fn a_line_for_each_program_and_a_cell_for_each_runtime() {
         let again = |row: Row| Row { repetition: 1, turnaround: 2.0 * row.turnaround, ..row };
         let managed = run("a*2", Runtime::Managed, &[4.0; 2]);
+        let one = run("a*2", Runtime::One, &[4.0; 2]);
         let mut rows = [
             managed.iter().cloned().map(again).collect(),
             managed,
-            run("a*2", Runtime::One, &[4.0; 2]),
+            one.iter().cloned().map(|row| Row { repetition: 1, ..row }).collect(),
+            one,
             run("a*2", Runtime::Libgomp, &[20.0; 2]),
             run("a*2", Runtime::Libomp, &[4.0; 2]),
             run("a*1", Runtime::One, &[2.0]),
@@ -109,7 +111,7 @@ mod tests {
         assert!(!text.contains(" one "), "{text}");
         // Two copies with one thread each take twice what one leaves to hope for.
         let text = table(&summaries.all[0], Yardstick::Alone);
-        assert!(text.contains(" one ") && text.contains("2.00 1.00"), "{text}");
+        assert!(text.contains(" one ") && text.contains("2.00 (2.00-2.00) 1.00"), "{text}");
         assert!(!text.contains("a+b"), "{text}");
     }
 }

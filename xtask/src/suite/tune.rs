@@ -11,12 +11,14 @@ use super::record::Record;
 use super::runtime::Runtime;
 use crate::measure::{median, run_together};
 
-/// What is to last some seconds and takes longer hangs.
-const LONGEST_TUNING: Duration = Duration::from_secs(120);
+/// One repetition of the largest class takes some minutes; what takes longer hangs.
+const LONGEST_TUNING: Duration = Duration::from_secs(1200);
 /// Seconds of repetitions that are looked at.
 const LOOKED_AT: f64 = 1.0;
 /// A fast program's first repetitions are slow, those of a slow one are costly.
 const REPETITIONS: [f64; 2] = [2.0, 40.0];
+/// Seconds from which on one repetition is enough: its start does not count beside it.
+const LONG: f64 = 10.0;
 /// For clocks that are not exact, and machines that become faster.
 const MARGIN: f64 = 1.1;
 
@@ -48,7 +50,10 @@ impl Suite {
             let finish = finished.pop().context("a run without a copy")?;
             match kernel.outcome(&finish) {
                 Outcome::Verified(line) => Ok((line, finish.turnaround.as_secs_f64())),
-                Outcome::Killed => bail!("{program} --class {class}: more than {LONGEST_TUNING:?}"),
+                Outcome::Killed => bail!(
+                    "{program} --class {class}: {repeat} repetitions take more than \
+                     {LONGEST_TUNING:?}; a smaller `--class`, or `--programs` without it"
+                ),
                 Outcome::Wrong(what) => bail!("{program} --class {class}: {what}"),
             }
         };
@@ -71,6 +76,9 @@ impl Suite {
 /// How many repetitions are looked at where the first one of a process takes so long.
 fn repetitions(first: f64) -> u32 {
     let [least, most] = REPETITIONS;
+    if first >= LONG {
+        return 1;
+    }
     (LOOKED_AT / first.max(1e-6)).ceil().clamp(least, most) as u32
 }
 
@@ -90,7 +98,8 @@ mod tests {
         assert_eq!(repetitions(0.12), 9);
         let work = repeat(3.0, &[0.12, 0.03, 0.026, 0.027]);
         assert!(f64::from(work) * 0.026 >= 3.0, "{work}");
-        assert_eq!((repetitions(30.0), repetitions(1e-9)), (2, 40));
+        assert_eq!((repetitions(5.0), repetitions(1e-9)), (2, 40));
+        assert_eq!(repetitions(30.0), 1, "of the largest classes one takes minutes");
         assert_eq!((repeat(3.0, &[5.0, 6.0]), repeat(3.0, &[0.0])), (1, 1_000_000));
     }
 }
