@@ -114,33 +114,40 @@ static void copy_around(double *field, size_t row, int n, int j)
         memcpy(field, at, (n + 2) * sizeof(double));
 }
 
+// The new values of a row, for a turn of dt / 8 and a slope of dt / h.
+static void advance_row(struct water *water, int j, double turn, double slope)
+{
+    const int n = water->n;
+    const ptrdiff_t row = water->row;
+    const double *restrict cu = water->cu + j * row, *restrict cv = water->cv + j * row;
+    const double *restrict z = water->z + j * row, *restrict head = water->head + j * row;
+    const double *restrict u = water->old[U] + j * row, *restrict v = water->old[V] + j * row;
+    const double *restrict p = water->old[P] + j * row;
+    double *restrict new_u = water->new[U] + j * row, *restrict new_v = water->new[V] + j * row;
+    double *restrict new_p = water->new[P] + j * row;
+    for (int i = 1; i <= n; i++) {
+        new_u[i] = u[i]
+                   + turn * (z[i] + z[i + row])
+                         * (cv[i] + cv[i + row] + cv[i - 1] + cv[i + row - 1])
+                   - slope * (head[i] - head[i - 1]);
+        new_v[i] = v[i]
+                   - turn * (z[i] + z[i + 1])
+                         * (cu[i] + cu[i + 1] + cu[i - row] + cu[i - row + 1])
+                   - slope * (head[i] - head[i - row]);
+        new_p[i] = p[i] - slope * (cu[i + 1] - cu[i] + cv[i + row] - cv[i]);
+    }
+}
+
 // The new values from the old ones, a step of `dt` later.
 static void advance(struct water *water, double dt)
 {
     const int n = water->n;
-    const ptrdiff_t row = water->row;
     const double turn = dt / 8, slope = dt / water->h;
 #pragma omp parallel for schedule(static)
     for (int j = 1; j <= n; j++) {
-        const double *restrict cu = water->cu + j * row, *restrict cv = water->cv + j * row;
-        const double *restrict z = water->z + j * row, *restrict head = water->head + j * row;
-        const double *restrict u = water->old[U] + j * row, *restrict v = water->old[V] + j * row;
-        const double *restrict p = water->old[P] + j * row;
-        double *restrict new_u = water->new[U] + j * row, *restrict new_v = water->new[V] + j * row;
-        double *restrict new_p = water->new[P] + j * row;
-        for (int i = 1; i <= n; i++) {
-            new_u[i] = u[i]
-                       + turn * (z[i] + z[i + row])
-                             * (cv[i] + cv[i + row] + cv[i - 1] + cv[i + row - 1])
-                       - slope * (head[i] - head[i - 1]);
-            new_v[i] = v[i]
-                       - turn * (z[i] + z[i + 1])
-                             * (cu[i] + cu[i + 1] + cu[i - row] + cu[i - row + 1])
-                       - slope * (head[i] - head[i - row]);
-            new_p[i] = p[i] - slope * (cu[i + 1] - cu[i] + cv[i + row] - cv[i]);
-        }
+        advance_row(water, j, turn, slope);
         for (int f = 0; f < FIELDS; f++)
-            copy_around(water->new[f], row, n, j);
+            copy_around(water->new[f], water->row, n, j);
     }
 }
 

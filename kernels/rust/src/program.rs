@@ -16,8 +16,9 @@ pub trait Kernel {
     fn run<L: Loops>(loops: &L, options: &Options) -> Report;
 }
 
-/// Runs a kernel as the command line says. Exit codes: 0; 1 for a failed verification or threads
-/// that cannot be had; 2 for a wrong command line or thread number.
+/// Runs a kernel as the command line says. Exit codes: 0; 1 for a failed verification, a result
+/// that cannot be written or threads that cannot be had; 2 for a wrong command line or thread
+/// number.
 pub fn main<K: Kernel>() -> ExitCode {
     execute::<K>(&Options::parse())
 }
@@ -39,9 +40,14 @@ pub fn execute<K: Kernel>(options: &Options) -> ExitCode {
             .map(|pool| pool.install(|| K::run(&Rayon, options))),
     };
     match report {
-        Ok(report) => match report.end(&mut io::stdout().lock(), &mut io::stderr().lock()) {
+        Ok(report) => match report.end(&mut io::stdout().lock(), &mut io::stderr()) {
             Ok(true) => ExitCode::SUCCESS,
-            Ok(false) | Err(_) => ExitCode::FAILURE,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                let kernel = report.kernel();
+                _ = writeln!(io::stderr(), "{kernel}: the result could not be written: {error}");
+                ExitCode::FAILURE
+            }
         },
         Err((code, error)) => {
             // Nothing is left to be said where stderr is closed.

@@ -130,6 +130,11 @@ impl Report {
         Ok(verified)
     }
 
+    /// Its name.
+    pub fn kernel(&self) -> &str {
+        self.kernel
+    }
+
     fn total(&self) -> f64 {
         self.seconds.iter().sum()
     }

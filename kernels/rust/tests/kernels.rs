@@ -62,6 +62,18 @@ fn what_a_kernel_does_not_know_has_exit_code_2() {
     }
 }
 
+#[test]
+fn a_result_that_cannot_be_written_has_exit_code_1_and_says_so() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (name, program) in PROGRAMS {
+        let mut command = Command::new(program);
+        let output = command.arg("--json").stdout(full.try_clone().unwrap()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
+        assert!(said.starts_with(&format!("{name}: the result could not be written")), "{said}");
+    }
+}
+
 /// A kernel whose second repetition is wrong.
 struct Wrong;
 
