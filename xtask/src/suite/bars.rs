@@ -35,7 +35,7 @@ impl Summaries<'_> {
 }
 
 fn beside_peers(summary: &Summary<'_>) -> Vec<(String, Beside)> {
-    let apart = summary.distance.map_or(String::new(), |it| format!(", {}", it.name()));
+    let apart = summary.apart();
     let mut all = Vec::new();
     for scenario in summary.scenarios().iter().filter(|it| it.0.len() == 1) {
         for runtime in [Runtime::Managed, Runtime::Alone] {
@@ -63,7 +63,7 @@ fn beside_clang(summary: &Summary<'_>) -> Vec<(String, Spread)> {
         for runtime in [Runtime::One, Runtime::Alone, Runtime::Managed] {
             let ratio = summary.beside_clang(&scenario.0[0], runtime);
             ratios.extend(ratio.map(|ratio| {
-                let apart = summary.distance.map_or(String::new(), |it| format!(", {}", it.name()));
+                let apart = summary.apart();
                 (format!("{}, {}{apart}", scenario.name(), runtime.name()), ratio)
             }));
         }
@@ -73,7 +73,7 @@ fn beside_clang(summary: &Summary<'_>) -> Vec<(String, Spread)> {
 
 fn missed(summary: &Summary<'_>) -> Vec<String> {
     let mut missed = Vec::new();
-    let apart = summary.distance.map_or(String::new(), |it| format!(", {}", it.name()));
+    let apart = summary.apart();
     for scenario in summary.scenarios() {
         for runtime in [Runtime::Managed, Runtime::Alone] {
             let name = format!("{}, {}{apart}", scenario.name(), runtime.name());

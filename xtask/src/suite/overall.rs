@@ -23,8 +23,7 @@ impl Summaries<'_> {
     /// A line for near and for far runs.
     pub(super) fn overall(&self) -> Vec<String> {
         let of = |summary: &Summary<'_>| {
-            let apart = summary.distance.map_or(String::new(), |it| format!(", {}", it.name()));
-            Overall::of(summary).map(|overall| overall.line(&apart))
+            Overall::of(summary).map(|overall| overall.line(&summary.apart()))
         };
         self.all.iter().filter_map(of).collect()
     }

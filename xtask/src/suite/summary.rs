@@ -124,6 +124,11 @@ impl<'a> Summary<'a> {
         in_order(self.runs.keys())
     }
 
+    /// What tells its lines from those of the other distance.
+    pub(super) fn apart(&self) -> String {
+        self.distance.map_or(String::new(), |it| format!(", {}", it.name()))
+    }
+
     /// Verified runs of a scenario on two runtimes, those of one repetition together.
     pub(super) fn pairs(
         &self,
